@@ -1,0 +1,176 @@
+use std::{
+    any::Any,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes, to_bytes},
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
+use podwright_api::{Feature, LongDuration};
+use podwright_core::mutate::Pipeline;
+use tokio::sync::Semaphore;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::{fault::Fault, metrics::AdmissionMetrics, review::Question};
+
+/// The largest review that is read. An API server stores objects of 1.5 MiB and an UPDATE carries two of them.
+pub const MAX_BODY: usize = 7 * 1024 * 1024;
+
+/// Where FlexDaemonsets and the peer-pods webhook are registered, so that their configurations go on working.
+const LEGACY_PATH: &str = "/mutate-v1-pod";
+
+/// What bounds a review.
+#[derive(Clone, Copy, Debug)]
+pub struct AdmissionOptions {
+    /// How long the API server waits. We answer a little earlier, with a reason.
+    pub timeout: Duration,
+    /// How many reviews are worked on at once.
+    pub max_in_flight: usize,
+}
+
+struct Admission {
+    pipeline: Pipeline,
+    timeout: Duration,
+    turns: Semaphore,
+    metrics: AdmissionMetrics,
+}
+
+/// The routes of the admission server: one for each feature of the pipeline, and the replaced projects' own.
+pub fn router(pipeline: Pipeline, options: AdmissionOptions, metrics: AdmissionMetrics) -> Router {
+    let features: Vec<Feature> = pipeline.features().collect();
+    let admission = Arc::new(Admission {
+        pipeline,
+        timeout: options.timeout,
+        turns: Semaphore::new(options.max_in_flight),
+        metrics: metrics.clone(),
+    });
+    let route = |features: Vec<Feature>| {
+        let features: Arc<[Feature]> = features.into();
+        post(
+            move |State(admission): State<Arc<Admission>>, request: Request| async move {
+                admission.respond(&features, request).await
+            },
+        )
+    };
+    let mut router = Router::new();
+    for feature in &features {
+        router = router.route(&feature.path(), route(vec![*feature]));
+    }
+    if features.contains(&Feature::PeerPods) {
+        router = router.route(LEGACY_PATH, route(vec![Feature::PeerPods]));
+    }
+    let served: Vec<String> = features.into_iter().map(Feature::path).collect();
+    let lost = format!(
+        "nothing is served here; the webhooks are at {}\n",
+        served.join(", ")
+    );
+    router
+        .fallback(move || async move { (StatusCode::NOT_FOUND, lost) })
+        .layer(CatchPanicLayer::custom(move |panic: Box<dyn Any + Send>| {
+            panicked(&panic, &metrics)
+        }))
+        .with_state(admission)
+}
+
+impl Admission {
+    async fn respond(&self, features: &[Feature], request: Request) -> Response {
+        let started = Instant::now();
+        self.metrics.in_flight.inc();
+        let timeout = deadline(self.timeout, request.uri().query());
+        let answer = tokio::time::timeout(timeout, self.review(features, request.into_body())).await;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(Fault::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                format!("no answer within {} ms", timeout.as_millis()),
+            ))
+        });
+        self.metrics.in_flight.dec();
+        self.metrics.duration.observe(started.elapsed().as_secs_f64());
+        let response = match answer {
+            Ok(body) => {
+                let json = HeaderValue::from_static("application/json");
+                ([(CONTENT_TYPE, json)], Body::from(body)).into_response()
+            }
+            Err(fault) => {
+                tracing::warn!(status = fault.status.as_u16(), %fault, "a review could not be answered");
+                fault.into_response()
+            }
+        };
+        self.metrics.answer(response.status().as_u16());
+        response
+    }
+
+    async fn review(&self, features: &[Feature], body: Body) -> Result<Vec<u8>, Fault> {
+        // The turn comes first, so that what is held in memory is bounded too.
+        let _turn = self.turns.acquire().await.map_err(Fault::ours)?;
+        let body: Bytes = to_bytes(body, MAX_BODY).await.map_err(|error| {
+            if error.to_string().contains("length limit exceeded") {
+                Fault::new(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    format!("the review is larger than {} MiB", MAX_BODY >> 20),
+                )
+            } else {
+                Fault::bad(format!("the body could not be read: {error}"))
+            }
+        })?;
+        let question = Question::read(&body)?;
+        let observe = |feature, verdict| self.metrics.verdict(feature, verdict);
+        let outcome = self.pipeline.run(features, question.ask, question.pod, observe)?;
+        question.answer(&outcome)
+    }
+}
+
+/// The API server says in the query how long it waits (`timeout=5s`); nine tenths of the shorter of that and our own
+/// setting are ours.
+fn deadline(configured: Duration, query: Option<&str>) -> Duration {
+    let stated = query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .find_map(|pair| pair.strip_prefix("timeout="))
+        .and_then(|text| text.parse::<LongDuration>().ok())
+        .map(LongDuration::get)
+        .filter(|stated| !stated.is_zero());
+    stated
+        .map_or(configured, |stated| stated.min(configured))
+        .mul_f64(0.9)
+}
+
+fn panicked(panic: &(dyn Any + Send), metrics: &AdmissionMetrics) -> Response {
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(
+        panic = message.unwrap_or("of unknown kind"),
+        "a review panicked; this is a bug in Podwright"
+    );
+    metrics.in_flight.dec();
+    metrics.answer(StatusCode::INTERNAL_SERVER_ERROR.as_u16());
+    Fault::ours("internal error; see Podwright's log").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_deadline_is_a_little_before_the_api_server_gives_up() {
+        let five = Duration::from_secs(5);
+        for (query, millis) in [
+            (None, 4500),
+            (Some("timeout=2s"), 1800),
+            (Some("timeout=10s"), 4500),
+            (Some("a=b&timeout=1s"), 900),
+            (Some("timeout=0s"), 4500),
+            (Some("timeout=soon"), 4500),
+        ] {
+            assert_eq!(deadline(five, query), Duration::from_millis(millis), "{query:?}");
+        }
+    }
+}

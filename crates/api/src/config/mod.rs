@@ -1,0 +1,85 @@
+//! `podwright.yaml`: every setting with its default, read strictly.
+//!
+//! The file comes first, then the environment variables that the replaced projects' users have set, then flags.
+
+mod check;
+mod environment;
+mod peer_pods;
+mod read;
+mod serving;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use check::InvalidConfig;
+pub use environment::BadVariable;
+pub use peer_pods::{
+    CapacityConfig, DownwardApi, FailurePolicy, NodeCapacity, NodeSelector, Operator, PeerPodsConfig,
+    PeerPodsMode, Requirement, Shrunk, VmSizing,
+};
+pub use read::ReadError;
+pub use serving::{LeaderElectionConfig, LogFormat, LoggingConfig, TlsConfig, TlsMode, WebhookConfig};
+
+use crate::Feature;
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Config {
+    /// Which features run. All by default.
+    pub features: Vec<Feature>,
+    /// The namespace that Podwright runs in. Default: the namespace of its ServiceAccount (POD_NAMESPACE), else
+    /// `podwright-system`.
+    pub namespace: Option<String>,
+    /// Only pods of these namespaces are treated (WATCH_NAMESPACE). Empty: those of every namespace but our own and
+    /// kube-system.
+    pub watch_namespaces: Vec<String>,
+    /// How Podwright logs.
+    pub logging: LoggingConfig,
+    /// The admission server and its registration.
+    pub webhook: WebhookConfig,
+    /// Where the server's certificate comes from.
+    pub tls: TlsConfig,
+    /// Which replica controls.
+    pub leader_election: LeaderElectionConfig,
+    /// Peer pods: VM-backed pods accounted as VMs.
+    pub peer_pods: PeerPodsConfig,
+}
+
+/// Where Podwright lives when nothing else says so.
+pub const DEFAULT_NAMESPACE: &str = "podwright-system";
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            features: Feature::ALL.to_vec(),
+            namespace: None,
+            watch_namespaces: Vec::new(),
+            logging: LoggingConfig::default(),
+            webhook: WebhookConfig::default(),
+            tls: TlsConfig::default(),
+            leader_election: LeaderElectionConfig::default(),
+            peer_pods: PeerPodsConfig::default(),
+        }
+    }
+}
+
+impl Config {
+    /// The namespace that Podwright runs in.
+    #[must_use]
+    pub fn home(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
+    }
+
+    /// Whether this feature is switched on.
+    #[must_use]
+    pub fn has(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// The JSON schema of the file, for editors and for the reference page.
+    #[must_use]
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(Self).to_value()
+    }
+}

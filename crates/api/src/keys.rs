@@ -1,0 +1,25 @@
+//! Annotation, label and resource names, each in one place.
+
+/// How many vCPUs the pod's VM gets. Read by the cloud adaptor.
+pub const VM_VCPUS: &str = "io.katacontainers.config.hypervisor.default_vcpus";
+/// How much memory, in MiB, the pod's VM gets. Read by the cloud adaptor.
+pub const VM_MEMORY: &str = "io.katacontainers.config.hypervisor.default_memory";
+/// How many GPUs the pod's VM gets. Read by the cloud adaptor.
+pub const VM_GPUS: &str = "io.katacontainers.config.hypervisor.default_gpus";
+
+/// The extended resource that stands for one peer-pod VM.
+pub const VM_RESOURCE: &str = "kata.peerpods.io/vm";
+/// The runtime class of peer pods.
+pub const PEER_POD_RUNTIME_CLASS: &str = "kata-remote";
+
+/// On a peer pod: what its containers asked for before we took it away, so that a second invocation counts each
+/// container once.
+pub const PEER_POD_RECORD: &str = "podwright.io/peer-pod-record";
+
+/// On a Node: how many peer-pod VMs it offers (a whole number), or `off`.
+pub const NODE_VM_CAPACITY: &str = "podwright.io/peer-pod-vms";
+/// On a Node: set by the cloud adaptor when it advertises the node's VMs itself.
+pub const ADAPTOR_OWNER: &str = "kata.peerpods.io/caa-owner";
+
+/// On a mirror pod: it is a static pod's reflection and cannot be changed.
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";

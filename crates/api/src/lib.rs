@@ -1,0 +1,15 @@
+//! What users write and read: the configuration file, annotation and label keys, feature names, defaults and
+//! their validation.
+//!
+//! Values only. Nothing here talks to a cluster, reads a clock or the environment, or decides anything about a
+//! pod: decisions live in `podwright-core`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod config;
+mod duration;
+mod feature;
+pub mod keys;
+
+pub use duration::{BadDuration, LongDuration};
+pub use feature::{Feature, UnknownFeature};

@@ -1,0 +1,53 @@
+use json_patch::jsonptr::Token;
+
+use super::account::Accounts;
+use crate::{
+    pod::{PatchBuilder, ResourceFieldRef, Resources, pointer},
+    quantity::Quantity,
+};
+
+/// Replaces variables that read a request or limit by the number that the container had asked for.
+///
+/// A variable that reads what was never set stays a reference: it reads the same as before.
+pub(super) fn make_literal(patch: &mut PatchBuilder, accounts: &Accounts<'_>) {
+    for (section, list) in [("containers", &accounts.main), ("initContainers", &accounts.init)] {
+        for (index, account) in list.iter().enumerate() {
+            for (nth, variable) in account.container.env.iter().enumerate() {
+                let source = variable
+                    .value_from
+                    .as_ref()
+                    .and_then(|from| from.resource_field_ref.as_ref());
+                let Some(source) = source else { continue };
+                let named = source.container_name.as_deref().filter(|name| !name.is_empty());
+                let owner = named.unwrap_or(&account.container.name);
+                let original = accounts.all().find(|other| other.container.name == owner);
+                let Some(value) = original.and_then(|owner| literal(source, &owner.original)) else {
+                    continue;
+                };
+                let field = |name: &'static str| {
+                    pointer([
+                        Token::new("spec"),
+                        Token::new(section),
+                        Token::from(index),
+                        Token::new("env"),
+                        Token::from(nth),
+                        Token::new(name),
+                    ])
+                };
+                patch.remove(field("valueFrom"), true);
+                patch.set(field("value"), None, &value);
+            }
+        }
+    }
+}
+
+fn literal(source: &ResourceFieldRef, original: &Resources) -> Option<String> {
+    let (list, name) = source.resource.split_once('.')?;
+    let amount = match list {
+        "requests" => original.request(name),
+        "limits" => original.limit(name),
+        _ => return None,
+    };
+    let divisor = source.divisor.unwrap_or(Quantity::units(1));
+    amount.is_positive().then(|| amount.ceil_to(&divisor).to_string())
+}

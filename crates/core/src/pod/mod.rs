@@ -1,0 +1,14 @@
+//! A pod as admission sees it: a slim view to read, and a patch to write.
+//!
+//! The pod's JSON is never decoded into a full type and written back. Fields that are newer than this program, or of no
+//! concern to it, are not even looked at, and so survive.
+
+mod patch;
+mod view;
+
+pub use patch::PatchBuilder;
+pub(crate) use patch::pointer;
+pub use view::{
+    Claim, Container, DownwardFile, DownwardVolume, EnvSource, EnvVar, Metadata, PodView, ResourceFieldRef,
+    ResourceList, Resources, RestartPolicy, Spec, Volume,
+};

@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+
+use json_patch::{
+    AddOperation, PatchOperation, RemoveOperation, ReplaceOperation,
+    jsonptr::{PointerBuf, Token},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Collects the operations of a JSON patch.
+///
+/// What is already as wanted gives no operation, parents that are missing are created, and tokens are escaped, so the
+/// patch of an unchanged pod is empty and every patch applies.
+#[derive(Debug, Default)]
+pub struct PatchBuilder {
+    operations: Vec<PatchOperation>,
+}
+
+/// One step down in a document: a field's name or a list's index.
+pub(crate) fn pointer<'t>(tokens: impl IntoIterator<Item = Token<'t>>) -> PointerBuf {
+    PointerBuf::from_tokens(tokens)
+}
+
+impl PatchBuilder {
+    /// Makes the value at `at` be `wanted`. The parent must exist.
+    pub fn set<T: Serialize + PartialEq>(&mut self, at: PointerBuf, current: Option<&T>, wanted: &T) {
+        if current == Some(wanted) {
+            return;
+        }
+        let value = serde_json::to_value(wanted).unwrap_or(Value::Null);
+        self.operations.push(if current.is_some() {
+            PatchOperation::Replace(ReplaceOperation { path: at, value })
+        } else {
+            PatchOperation::Add(AddOperation { path: at, value })
+        });
+    }
+
+    /// Takes away what is at `at`, if it exists.
+    pub fn remove(&mut self, at: PointerBuf, exists: bool) {
+        if exists {
+            self.operations
+                .push(PatchOperation::Remove(RemoveOperation { path: at }));
+        }
+    }
+
+    /// Makes the map at `at` have these entries and keep its others. The map is created if need be.
+    pub fn merge(
+        &mut self,
+        at: &PointerBuf,
+        current: Option<&BTreeMap<String, String>>,
+        entries: BTreeMap<String, String>,
+    ) {
+        let Some(current) = current else {
+            if !entries.is_empty() {
+                self.set(at.clone(), None, &entries);
+            }
+            return;
+        };
+        for (key, wanted) in entries {
+            let mut path = at.clone();
+            path.push_back(Token::new(&key));
+            self.set(path, current.get(&key), &wanted);
+        }
+    }
+
+    /// The operations, in order.
+    #[must_use]
+    pub fn finish(self) -> Vec<PatchOperation> {
+        self.operations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn annotations() -> PointerBuf {
+        pointer([Token::new("metadata"), Token::new("annotations")])
+    }
+
+    fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
+    }
+
+    fn applied(mut document: Value, patch: PatchBuilder) -> Value {
+        json_patch::patch(&mut document, &patch.finish()).unwrap();
+        document
+    }
+
+    #[test]
+    fn a_missing_map_is_created_with_its_entries() {
+        let mut patch = PatchBuilder::default();
+        patch.merge(&annotations(), None, map(&[("a/b~c", "1")]));
+        assert_eq!(
+            applied(json!({"metadata": {}}), patch),
+            json!({"metadata": {"annotations": {"a/b~c": "1"}}})
+        );
+    }
+
+    #[test]
+    fn keys_with_slashes_and_tildes_are_escaped() {
+        let mut patch = PatchBuilder::default();
+        patch.merge(
+            &annotations(),
+            Some(&map(&[("keep", "me")])),
+            map(&[("a/b~c", "1")]),
+        );
+        assert_eq!(
+            applied(json!({"metadata": {"annotations": {"keep": "me"}}}), patch),
+            json!({"metadata": {"annotations": {"keep": "me", "a/b~c": "1"}}})
+        );
+    }
+
+    #[test]
+    fn what_is_as_wanted_gives_no_operation() {
+        let mut patch = PatchBuilder::default();
+        patch.merge(&annotations(), Some(&map(&[("a", "1")])), map(&[("a", "1")]));
+        patch.merge(&annotations(), None, BTreeMap::new());
+        patch.set(annotations(), Some(&1), &1);
+        patch.remove(annotations(), false);
+        assert!(patch.finish().is_empty());
+    }
+
+    #[test]
+    fn a_value_that_differs_is_replaced() {
+        let mut patch = PatchBuilder::default();
+        patch.merge(&annotations(), Some(&map(&[("a", "1")])), map(&[("a", "2")]));
+        assert!(matches!(patch.operations[..], [PatchOperation::Replace(_)]));
+    }
+}

@@ -1,0 +1,200 @@
+//! How we are registered with the API server: one webhook for each feature, each behind a door as narrow as it can be.
+//!
+//! Match conditions are evaluated in the API server, so a pod that does not concern a feature never leaves it, and a
+//! `failurePolicy` of Fail can only ever hold up pods that the feature is for.
+
+use podwright_api::{
+    Feature,
+    config::{Config, TlsMode},
+    keys,
+};
+use serde_json::{Map, Value, json};
+
+/// The MutatingWebhookConfiguration as it should be: what we write, and nothing of what others may write.
+///
+/// `ca_bundle` is PEM text. Without one the API server's own roots count, or cert-manager's injector fills it in.
+#[must_use]
+pub fn desired(config: &Config, ca_bundle: Option<&str>) -> Value {
+    let mut metadata = json!({"name": config.webhook.configuration});
+    if let (TlsMode::CertManager, Some(certificate)) = (config.tls.mode, &config.tls.certificate) {
+        metadata["annotations"] = json!({"cert-manager.io/inject-ca-from": certificate});
+    }
+    let mut features = config.features.clone();
+    features.sort_unstable();
+    features.dedup();
+    let webhooks: Vec<Value> = features
+        .into_iter()
+        .map(|feature| webhook(feature, config, ca_bundle))
+        .collect();
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": metadata,
+        "webhooks": webhooks,
+    })
+}
+
+fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value {
+    let rule = |operation: &str, resource: &str| {
+        json!({
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource],
+            "scope": "Namespaced",
+        })
+    };
+    let (concerns, rules, failure_policy) = match feature {
+        Feature::PeerPods => (
+            peer_pod_expression(&config.peer_pods.runtime_classes),
+            vec![rule("CREATE", "pods"), rule("UPDATE", "pods/resize")],
+            config.peer_pods.failure_policy,
+        ),
+    };
+    json!({
+        "name": format!("{feature}.podwright.io"),
+        "clientConfig": client_config(feature, config, ca_bundle),
+        "rules": rules,
+        "failurePolicy": failure_policy.name(),
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "timeoutSeconds": config.webhook.timeout.get().as_secs(),
+        "admissionReviewVersions": ["v1", "v1beta1"],
+        "namespaceSelector": {"matchExpressions": namespaces(config)},
+        "matchConditions": [
+            {"name": feature.name(), "expression": concerns},
+            {"name": "not-a-mirror-pod", "expression": format!(
+                "!has(object.metadata.annotations) || !('{}' in object.metadata.annotations)", keys::MIRROR_POD
+            )},
+        ],
+    })
+}
+
+fn peer_pod_expression(classes: &[String]) -> String {
+    let names: Vec<String> = classes.iter().map(|class| format!("'{class}'")).collect();
+    format!(
+        "has(object.spec.runtimeClassName) && object.spec.runtimeClassName in [{}]",
+        names.join(", ")
+    )
+}
+
+/// Never our own namespace and never kube-system: what we need to come up must not wait for us.
+fn namespaces(config: &Config) -> Value {
+    let by_name = |operator: &str, values: &[&str]| json!({"key": "kubernetes.io/metadata.name", "operator": operator, "values": values});
+    let mut rules = vec![by_name("NotIn", &["kube-system", config.home()])];
+    if !config.watch_namespaces.is_empty() {
+        let watched: Vec<&str> = config.watch_namespaces.iter().map(String::as_str).collect();
+        rules.push(by_name("In", &watched));
+    }
+    Value::from(rules)
+}
+
+fn client_config(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    let webhook = &config.webhook;
+    let mut client = Map::new();
+    match &webhook.url {
+        Some(url) => client.insert(
+            "url".to_owned(),
+            json!(format!("{}{}", url.trim_end_matches('/'), feature.path())),
+        ),
+        None => client.insert(
+            "service".to_owned(),
+            json!({
+                "name": webhook.service, "namespace": config.home(),
+                "port": webhook.service_port, "path": feature.path(),
+            }),
+        ),
+    };
+    if let Some(pem) = ca_bundle {
+        client.insert("caBundle".to_owned(), json!(STANDARD.encode(pem)));
+    }
+    Value::Object(client)
+}
+
+/// Whether everything of `wanted` is in `actual`, which may have more: defaults, and what others own.
+///
+/// Lists count as equal when they have the same length and each item is covered by the one at its place.
+#[must_use]
+pub fn covers(actual: &Value, wanted: &Value) -> bool {
+    match (actual, wanted) {
+        (Value::Object(actual), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| actual.get(key).is_some_and(|actual| covers(actual, wanted))),
+        (Value::Array(actual), Value::Array(wanted)) => {
+            actual.len() == wanted.len()
+                && actual
+                    .iter()
+                    .zip(wanted)
+                    .all(|(actual, wanted)| covers(actual, wanted))
+        }
+        (actual, wanted) => actual == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(yaml: &str) -> Config {
+        Config::read(yaml).unwrap()
+    }
+
+    #[test]
+    fn a_peer_pods_webhook_sees_peer_pods_only() {
+        let config = config("peerPods: {runtimeClasses: [kata-remote, kata-two]}\nnamespace: home\n");
+        let webhook = &desired(&config, Some("PEM"))["webhooks"][0];
+        assert_eq!(
+            webhook["matchConditions"][0]["expression"],
+            "has(object.spec.runtimeClassName) && object.spec.runtimeClassName in ['kata-remote', 'kata-two']"
+        );
+        assert_eq!(webhook["failurePolicy"], "Fail");
+        assert_eq!(
+            webhook["namespaceSelector"]["matchExpressions"][0]["values"],
+            json!(["kube-system", "home"])
+        );
+        assert_eq!(
+            webhook["clientConfig"],
+            json!({
+                "service": {"name": "podwright-webhook", "namespace": "home", "port": 443, "path": "/mutate/peer-pods"},
+                "caBundle": "UEVN",
+            })
+        );
+    }
+
+    #[test]
+    fn a_manager_outside_the_cluster_is_registered_by_its_address() {
+        let config = config("webhook: {url: 'https://127.0.0.1:9443/'}\nwatchNamespaces: [a]\n");
+        let webhook = &desired(&config, None)["webhooks"][0];
+        assert_eq!(
+            webhook["clientConfig"],
+            json!({"url": "https://127.0.0.1:9443/mutate/peer-pods"})
+        );
+        assert_eq!(
+            webhook["namespaceSelector"]["matchExpressions"][1]["values"],
+            json!(["a"])
+        );
+    }
+
+    #[test]
+    fn cert_managers_injector_is_asked_for_the_bundle() {
+        let config = config("tls: {mode: cert-manager, certificate: ns/name}");
+        let annotations = &desired(&config, None)["metadata"]["annotations"];
+        assert_eq!(annotations["cert-manager.io/inject-ca-from"], "ns/name");
+    }
+
+    #[test]
+    fn defaults_that_the_api_server_adds_are_no_reason_to_write() {
+        let wanted = json!({"a": [{"b": 1}], "c": "x"});
+        assert!(covers(
+            &json!({"a": [{"b": 1, "added": true}], "c": "x", "more": {}}),
+            &wanted
+        ));
+        for other in [
+            json!({"a": [{"b": 2}], "c": "x"}),
+            json!({"a": [], "c": "x"}),
+            json!({"a": [{"b": 1}, {"b": 1}], "c": "x"}),
+            json!({"c": "x"}),
+        ] {
+            assert!(!covers(&other, &wanted), "{other}");
+        }
+    }
+}

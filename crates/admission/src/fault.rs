@@ -14,10 +14,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-        }
+        Self { status, message: message.into() }
     }
 
     /// The caller's fault.

@@ -11,7 +11,16 @@ pub struct AdmissionMetrics {
     verdicts: Family<VerdictLabels, Counter>,
     answers: Family<AnswerLabels, Counter>,
     pub(crate) duration: Histogram,
-    pub(crate) in_flight: Gauge,
+    in_flight: Gauge,
+}
+
+/// A review that is being worked on. However it ends, also when the caller hangs up or the work panics, it is counted off.
+pub(crate) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -26,9 +35,8 @@ struct AnswerLabels {
 }
 
 /// From a twentieth of a millisecond to the longest that an API server waits.
-const BUCKETS: [f64; 12] = [
-    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0,
-];
+const BUCKETS: [f64; 12] =
+    [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0];
 
 impl AdmissionMetrics {
     /// Registers what admission counts.
@@ -40,11 +48,7 @@ impl AdmissionMetrics {
             duration: Histogram::new(BUCKETS),
             in_flight: Gauge::default(),
         };
-        registry.register(
-            "mutations",
-            "What each feature decided about pods",
-            metrics.verdicts.clone(),
-        );
+        registry.register("mutations", "What each feature decided about pods", metrics.verdicts.clone());
         registry.register("answers", "Answers by HTTP status code", metrics.answers.clone());
         registry.register_with_unit(
             "review_duration",
@@ -57,11 +61,13 @@ impl AdmissionMetrics {
     }
 
     pub(crate) fn verdict(&self, feature: podwright_api::Feature, verdict: Verdict) {
-        let labels = VerdictLabels {
-            feature: feature.name(),
-            verdict: verdict.name(),
-        };
+        let labels = VerdictLabels { feature: feature.name(), verdict: verdict.name() };
         self.verdicts.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn in_flight(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
     }
 
     pub(crate) fn answer(&self, code: u16) {

@@ -60,23 +60,15 @@ impl<'b> Question<'b> {
         let review: Review<'b> = serde_json::from_str(text)
             .map_err(|error| Fault::bad(format!("the body is not an AdmissionReview: {error}")))?;
         if review.kind != "AdmissionReview" {
-            return Err(Fault::bad(format!(
-                "expected kind AdmissionReview, got {:?}",
-                review.kind
-            )));
+            return Err(Fault::bad(format!("expected kind AdmissionReview, got {:?}", review.kind)));
         }
-        if !matches!(
-            &*review.api_version,
-            "admission.k8s.io/v1" | "admission.k8s.io/v1beta1"
-        ) {
+        if !matches!(&*review.api_version, "admission.k8s.io/v1" | "admission.k8s.io/v1beta1") {
             return Err(Fault::bad(format!(
                 "apiVersion {:?} is not supported; admission.k8s.io/v1 and v1beta1 are",
                 review.api_version
             )));
         }
-        let request = review
-            .request
-            .ok_or_else(|| Fault::bad("the review has no request"))?;
+        let request = review.request.ok_or_else(|| Fault::bad("the review has no request"))?;
         if request.uid.is_empty() {
             return Err(Fault::bad("the request has no uid"));
         }
@@ -98,12 +90,7 @@ impl<'b> Question<'b> {
         };
         let pod = request.object.map(RawValue::get).filter(|pod| *pod != "null");
         let pod = pod.ok_or_else(|| Fault::bad("the request has no object"))?;
-        Ok(Self {
-            api_version: review.api_version,
-            uid: request.uid,
-            ask,
-            pod,
-        })
+        Ok(Self { api_version: review.api_version, uid: request.uid, ask, pod })
     }
 
     /// The answer to it, in the version that it came in.

@@ -52,11 +52,9 @@ pub fn router(pipeline: Pipeline, options: AdmissionOptions, metrics: AdmissionM
     });
     let route = |features: Vec<Feature>| {
         let features: Arc<[Feature]> = features.into();
-        post(
-            move |State(admission): State<Arc<Admission>>, request: Request| async move {
-                admission.respond(&features, request).await
-            },
-        )
+        post(move |State(admission): State<Arc<Admission>>, request: Request| async move {
+            admission.respond(&features, request).await
+        })
     };
     let mut router = Router::new();
     for feature in &features {
@@ -66,22 +64,17 @@ pub fn router(pipeline: Pipeline, options: AdmissionOptions, metrics: AdmissionM
         router = router.route(LEGACY_PATH, route(vec![Feature::PeerPods]));
     }
     let served: Vec<String> = features.into_iter().map(Feature::path).collect();
-    let lost = format!(
-        "nothing is served here; the webhooks are at {}\n",
-        served.join(", ")
-    );
+    let lost = format!("nothing is served here; the webhooks are at {}\n", served.join(", "));
     router
         .fallback(move || async move { (StatusCode::NOT_FOUND, lost) })
-        .layer(CatchPanicLayer::custom(move |panic: Box<dyn Any + Send>| {
-            panicked(&panic, &metrics)
-        }))
+        .layer(CatchPanicLayer::custom(move |panic: Box<dyn Any + Send>| panicked(&panic, &metrics)))
         .with_state(admission)
 }
 
 impl Admission {
     async fn respond(&self, features: &[Feature], request: Request) -> Response {
         let started = Instant::now();
-        self.metrics.in_flight.inc();
+        let _in_flight = self.metrics.in_flight();
         let timeout = deadline(self.timeout, request.uri().query());
         let answer = tokio::time::timeout(timeout, self.review(features, request.into_body())).await;
         let answer = answer.unwrap_or_else(|_| {
@@ -90,7 +83,6 @@ impl Admission {
                 format!("no answer within {} ms", timeout.as_millis()),
             ))
         });
-        self.metrics.in_flight.dec();
         self.metrics.duration.observe(started.elapsed().as_secs_f64());
         let response = match answer {
             Ok(body) => {
@@ -136,21 +128,16 @@ fn deadline(configured: Duration, query: Option<&str>) -> Duration {
         .and_then(|text| text.parse::<LongDuration>().ok())
         .map(LongDuration::get)
         .filter(|stated| !stated.is_zero());
-    stated
-        .map_or(configured, |stated| stated.min(configured))
-        .mul_f64(0.9)
+    stated.map_or(configured, |stated| stated.min(configured)).mul_f64(0.9)
 }
 
 fn panicked(panic: &(dyn Any + Send), metrics: &AdmissionMetrics) -> Response {
-    let message = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let message =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(
         panic = message.unwrap_or("of unknown kind"),
         "a review panicked; this is a bug in Podwright"
     );
-    metrics.in_flight.dec();
     metrics.answer(StatusCode::INTERNAL_SERVER_ERROR.as_u16());
     Fault::ours("internal error; see Podwright's log").into_response()
 }

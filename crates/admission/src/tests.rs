@@ -30,25 +30,12 @@ fn server_with(mutator: impl Mutator + 'static, timeout: Duration) -> Server {
     let mut registry = Registry::default();
     let metrics = AdmissionMetrics::register(&mut registry);
     let pipeline = Pipeline::new(vec![Box::new(mutator)]);
-    let router = router(
-        pipeline,
-        AdmissionOptions {
-            timeout,
-            max_in_flight: 4,
-        },
-        metrics,
-    );
-    Server {
-        router,
-        registry: Arc::new(registry),
-    }
+    let router = router(pipeline, AdmissionOptions { timeout, max_in_flight: 4 }, metrics);
+    Server { router, registry: Arc::new(registry) }
 }
 
 fn server() -> Server {
-    server_with(
-        PeerPods::new(&PeerPodsConfig::default()).unwrap(),
-        Duration::from_secs(5),
-    )
+    server_with(PeerPods::new(&PeerPodsConfig::default()).unwrap(), Duration::from_secs(5))
 }
 
 impl Server {
@@ -72,7 +59,7 @@ impl Server {
     }
 }
 
-fn review(object: Value) -> Value {
+fn review(object: &Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {
@@ -89,7 +76,7 @@ fn peer_pod() -> Value {
 
 #[tokio::test]
 async fn a_peer_pod_is_answered_with_a_patch_warnings_and_an_audit_annotation() {
-    let answer = server().answer(PATH, &review(peer_pod())).await;
+    let answer = server().answer(PATH, &review(&peer_pod())).await;
     assert_eq!(answer["apiVersion"], "admission.k8s.io/v1");
     let response = &answer["response"];
     assert_eq!(
@@ -100,69 +87,51 @@ async fn a_peer_pod_is_answered_with_a_patch_warnings_and_an_audit_annotation() 
     let patch: json_patch::Patch = serde_json::from_slice(&patch).unwrap();
     let mut pod = peer_pod();
     json_patch::patch(&mut pod, &patch).unwrap();
-    assert_eq!(
-        pod["spec"]["containers"][0]["resources"]["limits"],
-        json!({"kata.peerpods.io/vm": "1"})
-    );
-    assert_eq!(
-        response["warnings"][0],
-        "peer pod: removed cpu=1 memory=1Gi; the VM has 1 vCPU / 1024 MiB"
-    );
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"], json!({"kata.peerpods.io/vm": "1"}));
+    assert_eq!(response["warnings"][0], "peer pod: removed cpu=1 memory=1Gi; the VM has 1 vCPU / 1024 MiB");
     assert_eq!(response["auditAnnotations"]["peer-pod-vm"], "1 vCPU / 1024 MiB");
 }
 
 #[tokio::test]
 async fn a_review_is_answered_in_the_version_it_came_in() {
-    let mut review = review(peer_pod());
+    let mut review = review(&peer_pod());
     review["apiVersion"] = json!("admission.k8s.io/v1beta1");
-    assert_eq!(
-        server().answer(PATH, &review).await["apiVersion"],
-        "admission.k8s.io/v1beta1"
-    );
+    assert_eq!(server().answer(PATH, &review).await["apiVersion"], "admission.k8s.io/v1beta1");
 }
 
 #[tokio::test]
 async fn the_replaced_webhooks_path_is_served_too() {
     assert!(
-        server()
-            .answer("/mutate-v1-pod?timeout=10s", &review(peer_pod()))
-            .await["response"]["patch"]
+        server().answer("/mutate-v1-pod?timeout=10s", &review(&peer_pod())).await["response"]["patch"]
             .is_string()
     );
 }
 
 #[tokio::test]
 async fn another_pod_is_allowed_without_a_patch() {
-    let answer = server()
-        .answer(PATH, &review(json!({"spec": {"containers": []}})))
-        .await;
+    let answer = server().answer(PATH, &review(&json!({"spec": {"containers": []}}))).await;
     assert_eq!(answer["response"], json!({"uid": "u-1", "allowed": true}));
 }
 
 #[tokio::test]
 async fn a_denial_is_an_answer_and_not_a_fault() {
-    let mut review = review(peer_pod());
+    let mut review = review(&peer_pod());
     review["request"]["operation"] = json!("UPDATE");
     review["request"]["subResource"] = json!("resize");
     let answer = server().answer(PATH, &review).await;
     assert_eq!(answer["response"]["allowed"], false);
     assert_eq!(answer["response"]["status"]["code"], 403);
-    assert!(
-        answer["response"]["status"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("VM of its own")
-    );
+    assert!(answer["response"]["status"]["message"].as_str().unwrap().contains("VM of its own"));
 }
 
 #[tokio::test]
 async fn what_is_no_review_is_refused_with_a_reason() {
     let with = |pointer: &str, value: Value| {
-        let mut review = review(peer_pod());
+        let mut review = review(&peer_pod());
         *review.pointer_mut(pointer).unwrap() = value;
         review.to_string()
     };
-    let valid = review(peer_pod()).to_string();
+    let valid = review(&peer_pod()).to_string();
     for (body, reason) in [
         (String::new(), "not an AdmissionReview"),
         ("garbage".to_owned(), "not an AdmissionReview"),
@@ -174,15 +143,9 @@ async fn what_is_no_review_is_refused_with_a_reason() {
         (with("/request/uid", json!("")), "no uid"),
         (with("/request/object", Value::Null), "no object"),
         (with("/request/object", json!([1])), "not a Pod"),
+        (with("/request/object", json!({"spec": {"containers": 7}})), "not a Pod"),
         (
-            with("/request/object", json!({"spec": {"containers": 7}})),
-            "not a Pod",
-        ),
-        (
-            with(
-                "/request/object/spec/containers/0/resources/requests/cpu",
-                json!("much"),
-            ),
+            with("/request/object/spec/containers/0/resources/requests/cpu", json!("much")),
             "\"much\" is not a quantity",
         ),
         (with("/request/kind/kind", json!("Node")), "only Pods"),
@@ -194,10 +157,7 @@ async fn what_is_no_review_is_refused_with_a_reason() {
         assert!(text.contains(reason), "{body} gave {text}");
     }
     let (status, text) = server().post(PATH, vec![0xff, 0xfe]).await;
-    assert_eq!(
-        (status, &text[..]),
-        (StatusCode::BAD_REQUEST, &b"the body is not UTF-8\n"[..])
-    );
+    assert_eq!((status, &text[..]), (StatusCode::BAD_REQUEST, &b"the body is not UTF-8\n"[..]));
 }
 
 #[tokio::test]
@@ -205,12 +165,9 @@ async fn a_body_over_the_limit_is_too_large_and_one_at_the_limit_is_not() {
     let (status, text) = server().post(PATH, vec![b' '; MAX_BODY + 1]).await;
     assert_eq!(
         (status, &text[..]),
-        (
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &b"the review is larger than 7 MiB\n"[..]
-        )
+        (StatusCode::PAYLOAD_TOO_LARGE, &b"the review is larger than 7 MiB\n"[..])
     );
-    let mut body = review(peer_pod()).to_string().into_bytes();
+    let mut body = review(&peer_pod()).to_string().into_bytes();
     body.resize(MAX_BODY, b' ');
     assert_eq!(server().post(PATH, body).await.0, StatusCode::OK);
 }
@@ -241,16 +198,13 @@ async fn a_panic_is_one_failed_review_and_the_next_is_answered() {
     // More often than there are turns: a panic gives its turn back.
     for _ in 0..10 {
         assert_eq!(
-            server.post(PATH, review(peer_pod()).to_string()).await.0,
+            server.post(PATH, review(&peer_pod()).to_string()).await.0,
             StatusCode::INTERNAL_SERVER_ERROR
         );
     }
-    server.answer(PATH, &review(json!({}))).await;
+    server.answer(PATH, &review(&json!({}))).await;
     let metrics = server.metrics();
-    assert!(
-        metrics.contains("admission_answers_total{code=\"500\"} 10"),
-        "{metrics}"
-    );
+    assert!(metrics.contains("admission_answers_total{code=\"500\"} 10"), "{metrics}");
     assert!(metrics.contains("admission_in_flight 0"), "{metrics}");
 }
 
@@ -260,23 +214,18 @@ async fn a_body_that_never_ends_is_given_up_before_the_api_server_does() {
     let (_writer, reader) = tokio::io::duplex(16);
     let body = Body::from_stream(futures::stream::unfold(reader, |mut reader| async move {
         let mut buffer = [0; 8];
-        tokio::io::AsyncReadExt::read(&mut reader, &mut buffer)
-            .await
-            .ok()?;
+        tokio::io::AsyncReadExt::read(&mut reader, &mut buffer).await.ok()?;
         Some((Ok::<_, std::io::Error>(Bytes::from_static(b" ")), reader))
     }));
     let (status, text) = server.post(&format!("{PATH}?timeout=2s"), body).await;
-    assert_eq!(
-        (status, &text[..]),
-        (StatusCode::GATEWAY_TIMEOUT, &b"no answer within 1800 ms\n"[..])
-    );
+    assert_eq!((status, &text[..]), (StatusCode::GATEWAY_TIMEOUT, &b"no answer within 1800 ms\n"[..]));
 }
 
 #[tokio::test]
 async fn verdicts_and_answers_are_counted_with_bounded_labels() {
     let server = server();
-    server.answer(PATH, &review(peer_pod())).await;
-    server.answer(PATH, &review(json!({}))).await;
+    server.answer(PATH, &review(&peer_pod())).await;
+    server.answer(PATH, &review(&json!({}))).await;
     server.post(PATH, "x").await;
     let metrics = server.metrics();
     for line in [

@@ -21,15 +21,9 @@ pub struct BadDuration {
     given: String,
 }
 
-/// Largest first: the order in which a duration is printed.
-const UNITS: [(&str, u64); 6] = [
-    ("w", 604_800_000),
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+/// Largest first: the order in which a duration is printed. Weeks are read, but printed as days.
+const UNITS: [(&str, u64); 6] =
+    [("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl LongDuration {
     /// So many seconds.
@@ -49,9 +43,7 @@ impl FromStr for LongDuration {
     type Err = BadDuration;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || BadDuration {
-            given: text.to_owned(),
-        };
+        let bad = || BadDuration { given: text.to_owned() };
         let mut rest = text.trim();
         let mut millis: u64 = 0;
         if rest.is_empty() {
@@ -64,10 +56,7 @@ impl FromStr for LongDuration {
             let (unit, next) = tail.split_at(end);
             let number: u64 = number.parse().map_err(|_| bad())?;
             let (_, size) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?;
-            millis = number
-                .checked_mul(*size)
-                .and_then(|part| millis.checked_add(part))
-                .ok_or_else(bad)?;
+            millis = number.checked_mul(*size).and_then(|part| millis.checked_add(part)).ok_or_else(bad)?;
             rest = next;
         }
         Ok(Self(Duration::from_millis(millis)))
@@ -80,7 +69,7 @@ impl fmt::Display for LongDuration {
         if left == 0 {
             return f.write_str("0s");
         }
-        for (unit, size) in UNITS {
+        for (unit, size) in UNITS.into_iter().filter(|(unit, _)| *unit != "w") {
             if left >= size {
                 write!(f, "{}{unit}", left / size)?;
                 left %= size;
@@ -98,9 +87,7 @@ impl Serialize for LongDuration {
 
 impl<'de> Deserialize<'de> for LongDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(D::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -125,7 +112,7 @@ mod tests {
     #[test]
     fn durations_are_read_and_printed_as_people_write_them() {
         for (text, millis, printed) in [
-            ("7d", 604_800_000, "1w"),
+            ("1w", 604_800_000, "7d"),
             ("36h", 129_600_000, "1d12h"),
             ("1m30s", 90_000, "1m30s"),
             ("250ms", 250, "250ms"),

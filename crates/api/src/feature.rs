@@ -47,11 +47,7 @@ pub struct UnknownFeature {
 }
 
 fn known_names() -> String {
-    Feature::ALL
-        .iter()
-        .map(|feature| feature.name())
-        .collect::<Vec<_>>()
-        .join(", ")
+    Feature::ALL.iter().map(|feature| feature.name()).collect::<Vec<_>>().join(", ")
 }
 
 impl FromStr for Feature {
@@ -62,8 +58,6 @@ impl FromStr for Feature {
             .iter()
             .copied()
             .find(|feature| feature.name() == text.trim())
-            .ok_or_else(|| UnknownFeature {
-                given: text.to_owned(),
-            })
+            .ok_or_else(|| UnknownFeature { given: text.to_owned() })
     }
 }

@@ -69,16 +69,12 @@ pub fn wanted(node: &NodeOffer, config: &CapacityConfig) -> Wanted {
     if let Some(value) = node.annotations.get(keys::NODE_VM_CAPACITY) {
         return match value.trim() {
             "off" => Wanted::Nothing,
-            number => number.parse::<u32>().map_or_else(
-                |_| Wanted::Unreadable { value: value.clone() },
-                |vms| Wanted::Vms(vms.into()),
-            ),
+            number => number
+                .parse::<u32>()
+                .map_or_else(|_| Wanted::Unreadable { value: value.clone() }, |vms| Wanted::Vms(vms.into())),
         };
     }
-    let selected = config
-        .nodes
-        .iter()
-        .find(|entry| node::selects(&entry.selector, &node.labels));
+    let selected = config.nodes.iter().find(|entry| node::selects(&entry.selector, &node.labels));
     match selected.map(|entry| entry.vms).or(config.default) {
         Some(vms) => Wanted::Vms(vms.into()),
         None => Wanted::Nothing,
@@ -108,11 +104,7 @@ pub fn plan(node: &NodeOffer, config: &CapacityConfig, in_use: Option<u64>) -> S
     if held && node.capacity == Some(vms) && node.allocatable == Some(vms) {
         return Step::Hold;
     }
-    if withdraw && !held {
-        Step::Withdraw
-    } else {
-        Step::Offer { vms, held }
-    }
+    if withdraw && !held { Step::Withdraw } else { Step::Offer { vms, held } }
 }
 
 #[cfg(test)]
@@ -148,19 +140,13 @@ mod tests {
     }
 
     fn by_default(vms: u32) -> CapacityConfig {
-        CapacityConfig {
-            default: Some(vms),
-            ..CapacityConfig::default()
-        }
+        CapacityConfig { default: Some(vms), ..CapacityConfig::default() }
     }
 
     #[test]
     fn the_annotation_comes_first_then_the_first_selector_then_the_default() {
         let big = node().labelled("pool", "big");
-        assert_eq!(
-            wanted(&big.clone().annotated(keys::NODE_VM_CAPACITY, "3"), &config()),
-            Wanted::Vms(3)
-        );
+        assert_eq!(wanted(&big.clone().annotated(keys::NODE_VM_CAPACITY, "3"), &config()), Wanted::Vms(3));
         assert_eq!(wanted(&big, &config()), Wanted::Vms(20));
         assert_eq!(wanted(&node(), &config()), Wanted::Vms(15));
         assert_eq!(wanted(&node(), &by_default(10)), Wanted::Vms(10));
@@ -177,40 +163,21 @@ mod tests {
     fn a_node_that_a_kubelet_has_zeroed_gets_its_offer_back() {
         let mut zeroed = node().offering(0);
         zeroed.ours = false;
-        assert_eq!(
-            plan(&zeroed, &by_default(10), None),
-            Step::Offer { vms: 10, held: false }
-        );
+        assert_eq!(plan(&zeroed, &by_default(10), None), Step::Offer { vms: 10, held: false });
         let mut half = node().offering(10);
         half.allocatable = Some(0);
-        assert_eq!(
-            plan(&half, &by_default(10), None),
-            Step::Offer { vms: 10, held: false }
-        );
+        assert_eq!(plan(&half, &by_default(10), None), Step::Offer { vms: 10, held: false });
     }
 
     #[test]
     fn an_offer_shrinks_only_as_far_as_its_pods_allow() {
         let node = node().offering(10);
         assert_eq!(plan(&node, &by_default(4), None), Step::Count);
-        assert_eq!(
-            plan(&node, &by_default(4), Some(2)),
-            Step::Offer { vms: 4, held: false }
-        );
-        assert_eq!(
-            plan(&node, &by_default(4), Some(6)),
-            Step::Offer { vms: 6, held: true }
-        );
+        assert_eq!(plan(&node, &by_default(4), Some(2)), Step::Offer { vms: 4, held: false });
+        assert_eq!(plan(&node, &by_default(4), Some(6)), Step::Offer { vms: 6, held: true });
         assert_eq!(plan(&node, &by_default(4), Some(10)), Step::Hold);
-        assert_eq!(
-            plan(&node, &by_default(4), Some(99)),
-            Step::Hold,
-            "never raised by what is in use"
-        );
-        let forced = CapacityConfig {
-            allow_below_use: true,
-            ..by_default(4)
-        };
+        assert_eq!(plan(&node, &by_default(4), Some(99)), Step::Hold, "never raised by what is in use");
+        let forced = CapacityConfig { allow_below_use: true, ..by_default(4) };
         assert_eq!(plan(&node, &forced, None), Step::Offer { vms: 4, held: false });
     }
 
@@ -219,10 +186,7 @@ mod tests {
         let out = node().offering(10).annotated(keys::NODE_VM_CAPACITY, "off");
         assert_eq!(plan(&out, &by_default(10), None), Step::Count);
         assert_eq!(plan(&out, &by_default(10), Some(0)), Step::Withdraw);
-        assert_eq!(
-            plan(&out, &by_default(10), Some(3)),
-            Step::Offer { vms: 3, held: true }
-        );
+        assert_eq!(plan(&out, &by_default(10), Some(3)), Step::Offer { vms: 3, held: true });
         let foreign = NodeOffer { ours: false, ..out };
         assert_eq!(plan(&foreign, &by_default(10), Some(0)), Step::Leave);
         let zero = node().offering(0).annotated(keys::NODE_VM_CAPACITY, "off");
@@ -243,12 +207,7 @@ mod tests {
     fn an_annotation_that_is_no_number_changes_nothing() {
         for value in ["many", "-1", "1.5", ""] {
             let node = node().offering(7).annotated(keys::NODE_VM_CAPACITY, value);
-            assert_eq!(
-                wanted(&node, &config()),
-                Wanted::Unreadable {
-                    value: value.to_owned()
-                }
-            );
+            assert_eq!(wanted(&node, &config()), Wanted::Unreadable { value: value.to_owned() });
             assert_eq!(plan(&node, &config(), None), Step::Leave);
         }
     }

@@ -22,10 +22,8 @@ pub fn desired(config: &Config, ca_bundle: Option<&str>) -> Value {
     let mut features = config.features.clone();
     features.sort_unstable();
     features.dedup();
-    let webhooks: Vec<Value> = features
-        .into_iter()
-        .map(|feature| webhook(feature, config, ca_bundle))
-        .collect();
+    let webhooks: Vec<Value> =
+        features.into_iter().map(|feature| webhook(feature, config, ca_bundle)).collect();
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -70,10 +68,7 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value 
 
 fn peer_pod_expression(classes: &[String]) -> String {
     let names: Vec<String> = classes.iter().map(|class| format!("'{class}'")).collect();
-    format!(
-        "has(object.spec.runtimeClassName) && object.spec.runtimeClassName in [{}]",
-        names.join(", ")
-    )
+    format!("has(object.spec.runtimeClassName) && object.spec.runtimeClassName in [{}]", names.join(", "))
 }
 
 /// Never our own namespace and never kube-system: what we need to come up must not wait for us.
@@ -92,10 +87,9 @@ fn client_config(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> 
     let webhook = &config.webhook;
     let mut client = Map::new();
     match &webhook.url {
-        Some(url) => client.insert(
-            "url".to_owned(),
-            json!(format!("{}{}", url.trim_end_matches('/'), feature.path())),
-        ),
+        Some(url) => {
+            client.insert("url".to_owned(), json!(format!("{}{}", url.trim_end_matches('/'), feature.path())))
+        }
         None => client.insert(
             "service".to_owned(),
             json!({
@@ -116,15 +110,12 @@ fn client_config(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> 
 #[must_use]
 pub fn covers(actual: &Value, wanted: &Value) -> bool {
     match (actual, wanted) {
-        (Value::Object(actual), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, wanted)| actual.get(key).is_some_and(|actual| covers(actual, wanted))),
+        (Value::Object(actual), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| actual.get(key).is_some_and(|actual| covers(actual, wanted)))
+        }
         (Value::Array(actual), Value::Array(wanted)) => {
             actual.len() == wanted.len()
-                && actual
-                    .iter()
-                    .zip(wanted)
-                    .all(|(actual, wanted)| covers(actual, wanted))
+                && actual.iter().zip(wanted).all(|(actual, wanted)| covers(actual, wanted))
         }
         (actual, wanted) => actual == wanted,
     }
@@ -164,14 +155,8 @@ mod tests {
     fn a_manager_outside_the_cluster_is_registered_by_its_address() {
         let config = config("webhook: {url: 'https://127.0.0.1:9443/'}\nwatchNamespaces: [a]\n");
         let webhook = &desired(&config, None)["webhooks"][0];
-        assert_eq!(
-            webhook["clientConfig"],
-            json!({"url": "https://127.0.0.1:9443/mutate/peer-pods"})
-        );
-        assert_eq!(
-            webhook["namespaceSelector"]["matchExpressions"][1]["values"],
-            json!(["a"])
-        );
+        assert_eq!(webhook["clientConfig"], json!({"url": "https://127.0.0.1:9443/mutate/peer-pods"}));
+        assert_eq!(webhook["namespaceSelector"]["matchExpressions"][1]["values"], json!(["a"]));
     }
 
     #[test]
@@ -184,10 +169,7 @@ mod tests {
     #[test]
     fn defaults_that_the_api_server_adds_are_no_reason_to_write() {
         let wanted = json!({"a": [{"b": 1}], "c": "x"});
-        assert!(covers(
-            &json!({"a": [{"b": 1, "added": true}], "c": "x", "more": {}}),
-            &wanted
-        ));
+        assert!(covers(&json!({"a": [{"b": 1, "added": true}], "c": "x", "more": {}}), &wanted));
         for other in [
             json!({"a": [{"b": 2}], "c": "x"}),
             json!({"a": [], "c": "x"}),

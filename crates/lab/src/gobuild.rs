@@ -41,7 +41,7 @@ pub(crate) fn build(source: &Path, target: &Path, programs: &[Program]) -> Resul
     remove_unfinished(target)?;
     let started = Instant::now();
     say(&format!(
-        "building {} into {} (once; about 15 minutes on 2 cores when nothing is cached)",
+        "building {} into {} (once; about ten minutes on 2 cores when nothing is cached)",
         names(programs),
         target.display()
     ));

@@ -18,6 +18,7 @@
 mod balancer;
 pub mod binaries;
 mod controlplane;
+pub mod demo;
 mod dump;
 mod gobuild;
 mod kubeconfig;

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use podwright_lab::progress::say;
 use podwright_lab::state::{self, Claim};
-use podwright_lab::{Endpoints, Lab, LabOptions, Layout, Progress, binaries, eventually, process};
+use podwright_lab::{Endpoints, Lab, LabOptions, Layout, Progress, binaries, demo, eventually, process};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A real Kubernetes control plane on 127.0.0.1 with fake nodes, and Podwright in it.
@@ -32,6 +32,10 @@ enum Task {
     Up(UpArgs),
     /// Stop the lab in a directory. Its logs are kept.
     Down(DownArgs),
+    /// Build the control plane's programs, if they are not in the cache yet.
+    Build,
+    /// Play every feature on the examples, with checks.
+    Demo(DemoArgs),
     /// The process behind `up --detach`.
     #[command(hide = true)]
     Supervise(UpArgs),
@@ -70,6 +74,13 @@ struct DownArgs {
 }
 
 #[derive(Args)]
+struct DemoArgs {
+    /// End when the last scene is over, instead of keeping the cluster up to look around in.
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Args)]
 struct ExecChildArgs {
     /// The process whose end is the program's end.
     #[arg(long)]
@@ -94,6 +105,8 @@ fn run(task: Task) -> Result<()> {
         Task::Up(args) if args.detach => detach(&args),
         Task::Up(args) => up(&args),
         Task::Down(args) => down(&args),
+        Task::Build => binaries::control_plane().map(drop),
+        Task::Demo(args) => block_on(play(args.once)),
         Task::Supervise(args) => supervise(&args),
         Task::ExecChild(args) => {
             let never: Infallible = process::exec_child(args.parent, &args.command)?;
@@ -223,6 +236,21 @@ async fn keep(args: &UpArgs, announce: impl FnOnce(&Endpoints) -> Result<()>) ->
     }
     say("stopping");
     lab.stop().await
+}
+
+/// Plays the demo and, unless that is all that was wanted, keeps its cluster until a signal comes.
+async fn play(once: bool) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for SIGINT")?;
+    let lab = tokio::select! {
+        lab = demo::play() => lab?,
+        _ = interrupt.recv() => bail!("interrupted"),
+    };
+    if !once {
+        demo::invite(&lab)?;
+        interrupt.recv().await;
+        say("stopping");
+    }
+    Ok(())
 }
 
 /// Nobody waits for the lab any more: its thread clears the directory and lets go of it. If that takes long, because Go

@@ -22,10 +22,7 @@ impl Config {
             timeout.as_secs() >= 1 && timeout.as_secs() <= 30 && timeout.subsec_nanos() == 0,
             "webhook.timeout: must be whole seconds from 1s to 30s, as the API server allows",
         );
-        require(
-            webhook.max_in_flight > 0,
-            "webhook.maxInFlight: must be at least 1",
-        );
+        require(webhook.max_in_flight > 0, "webhook.maxInFlight: must be at least 1");
         require(webhook.port > 0, "webhook.port: must not be 0");
         require(
             webhook
@@ -49,8 +46,15 @@ impl Config {
             "tls.servingLifetime: must not be longer than tls.caLifetime",
         );
         require(
-            tls.propagation.get() * 6 <= tls.ca_lifetime.get(),
-            "tls.propagation: must be at most a sixth of tls.caLifetime, or a new CA cannot be known everywhere in time",
+            tls.propagation.get() * 9 <= tls.ca_lifetime.get()
+                && tls.propagation.get() * 3 <= tls.serving_lifetime.get(),
+            "tls.propagation: must fit nine times into tls.caLifetime and three times into tls.servingLifetime, or what is new \
+             cannot be known everywhere before the old expires",
+        );
+        require(
+            webhook.register || tls.mode != TlsMode::SelfManaged,
+            "webhook.register: false needs tls.mode directory or cert-manager, because nobody else would learn of a CA that we \
+             make",
         );
         let election = &self.leader_election;
         require(
@@ -61,11 +65,7 @@ impl Config {
         if self.has(Feature::PeerPods) {
             self.check_peer_pods(&mut require);
         }
-        if wrong.is_empty() {
-            Ok(())
-        } else {
-            Err(InvalidConfig(wrong))
-        }
+        if wrong.is_empty() { Ok(()) } else { Err(InvalidConfig(wrong)) }
     }
 
     fn check_peer_pods(&self, require: &mut impl FnMut(bool, &str)) {
@@ -85,10 +85,7 @@ impl Config {
             "peerPods.keep, peerPods.devices: must not contain peerPods.resource",
         );
         require(
-            peer_pods
-                .keep
-                .iter()
-                .all(|kept| !peer_pods.devices.contains_key(kept)),
+            peer_pods.keep.iter().all(|kept| !peer_pods.devices.contains_key(kept)),
             "peerPods.keep: a resource cannot be both kept on the node and a device of the VM",
         );
         for entry in &peer_pods.capacity.nodes {
@@ -108,9 +105,7 @@ fn is_dns_name(name: &str) -> bool {
     name.len() <= 253
         && edge(name.chars().next())
         && edge(name.chars().last())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.')
 }
 
 /// As the API server sees it: a domain prefix that is not Kubernetes' own, and a qualified name.
@@ -125,9 +120,7 @@ fn is_extended_resource(name: &str) -> bool {
         && short.len() <= 63
         && alphanumeric(short.chars().next())
         && alphanumeric(short.chars().last())
-        && short
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && short.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 #[cfg(test)]
@@ -135,7 +128,7 @@ mod tests {
     use super::*;
 
     fn complaint(text: &str) -> String {
-        Config::read(text).unwrap_err().to_string()
+        Config::read(text).unwrap().check().unwrap_err().to_string()
     }
 
     #[test]
@@ -151,10 +144,8 @@ mod tests {
             ("webhook: {timeout: 1500ms}", "webhook.timeout"),
             ("webhook: {url: 'http://x'}", "webhook.url"),
             ("tls: {caLifetime: 1h}", "tls.servingLifetime"),
-            (
-                "tls: {caLifetime: 60s, servingLifetime: 30s, propagation: 30s}",
-                "tls.propagation",
-            ),
+            ("tls: {caLifetime: 60s, servingLifetime: 30s, propagation: 30s}", "tls.propagation"),
+            ("webhook: {register: false}", "webhook.register"),
             ("leaderElection: {leaseDuration: 5s}", "leaderElection"),
             ("peerPods: {runtimeClasses: []}", "peerPods.runtimeClasses"),
             ("peerPods: {runtimeClasses: [Kata]}", "peerPods.runtimeClasses"),
@@ -174,9 +165,6 @@ mod tests {
     #[test]
     fn all_that_is_wrong_is_told_at_once() {
         let message = complaint("webhook: {timeout: 40s, maxInFlight: 0}");
-        assert!(
-            message.contains("webhook.timeout") && message.contains("webhook.maxInFlight"),
-            "{message}"
-        );
+        assert!(message.contains("webhook.timeout") && message.contains("webhook.maxInFlight"), "{message}");
     }
 }

@@ -17,11 +17,7 @@ impl Config {
         mut self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, BadVariable> {
-        let set = |name: &str| {
-            variable(name)
-                .map(|v| v.trim().to_owned())
-                .filter(|v| !v.is_empty())
-        };
+        let set = |name: &str| variable(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
         if let Some(namespace) = set("POD_NAMESPACE") {
             self.namespace = Some(namespace);
         }
@@ -45,12 +41,8 @@ impl Config {
 }
 
 fn list(name: &'static str, value: &str) -> Result<Vec<String>, BadVariable> {
-    let items: Vec<String> = value
-        .split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let items: Vec<String> =
+        value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect();
     if items.is_empty() {
         return Err(BadVariable {
             name,
@@ -84,9 +76,7 @@ mod tests {
 
     #[test]
     fn an_empty_variable_counts_as_unset_and_an_empty_list_is_refused() {
-        let config = Config::default()
-            .with_environment(|_| Some("  ".to_owned()))
-            .unwrap();
+        let config = Config::default().with_environment(|_| Some("  ".to_owned())).unwrap();
         assert_eq!(config, Config::default());
         let error = Config::default()
             .with_environment(|name| (name == "TARGET_RUNTIMECLASS").then(|| " , ".to_owned()))

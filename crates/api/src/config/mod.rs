@@ -28,8 +28,7 @@ use crate::Feature;
 pub struct Config {
     /// Which features run. All by default.
     pub features: Vec<Feature>,
-    /// The namespace that Podwright runs in. Default: the namespace of its ServiceAccount (POD_NAMESPACE), else
-    /// `podwright-system`.
+    /// The namespace that Podwright runs in (POD_NAMESPACE). Default: `podwright-system`.
     pub namespace: Option<String>,
     /// Only pods of these namespaces are treated (WATCH_NAMESPACE). Empty: those of every namespace but our own and
     /// kube-system.

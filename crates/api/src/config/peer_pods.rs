@@ -78,7 +78,8 @@ pub enum PeerPodsMode {
     /// They go: the node is charged the runtime class's overhead and one VM.
     #[default]
     Strip,
-    /// Requests become small and limits stay: quotas, limit ranges and the downward API go on working.
+    /// Requests become small and limits stay: quotas, minimums of limit ranges up to `shrinkTo`, and variables that read
+    /// limits go on working.
     Shrink,
 }
 
@@ -94,10 +95,7 @@ pub struct Shrunk {
 
 impl Default for Shrunk {
     fn default() -> Self {
-        Self {
-            cpu: "1m".to_owned(),
-            memory: "1Mi".to_owned(),
-        }
+        Self { cpu: "1m".to_owned(), memory: "1Mi".to_owned() }
     }
 }
 

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{Config, InvalidConfig};
+use super::Config;
 
 /// A configuration file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -16,13 +16,12 @@ pub enum ReadError {
         /// The existing key at the same place that looks most alike.
         nearest: Option<String>,
     },
-    /// Values that cannot be meant.
-    #[error(transparent)]
-    Invalid(#[from] InvalidConfig),
 }
 
 impl Config {
-    /// Reads `podwright.yaml`. Every key must exist and every value make sense.
+    /// Reads `podwright.yaml`. Every key must exist and every value be of its kind.
+    ///
+    /// Whether the values make sense is for [`check`](Self::check) to say, once environment and flags are laid over them.
     ///
     /// ```
     /// let error = podwright_api::config::Config::read("peerPods: {runtimeClases: [kata]}").unwrap_err();
@@ -39,9 +38,7 @@ impl Config {
         };
         let schema = Self::schema();
         unknown_key(&document, &schema, &schema, "")?;
-        let config: Self = serde_saphyr::from_str(text).map_err(yaml)?;
-        config.check()?;
-        Ok(config)
+        serde_saphyr::from_str(text).map_err(yaml)
     }
 }
 
@@ -53,11 +50,7 @@ fn unknown_key(value: &Value, schema: &Value, root: &Value, path: &str) -> Resul
             let known = schema.get("properties").and_then(Value::as_object);
             let free = schema.get("additionalProperties").filter(|free| free.is_object());
             for (key, field) in fields {
-                let at = if path.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{path}.{key}")
-                };
+                let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 match (known.and_then(|known| known.get(key)), free, known) {
                     (Some(inner), _, _) | (None, Some(inner), _) => unknown_key(field, inner, root, &at)?,
                     (None, None, Some(known)) => {
@@ -85,36 +78,21 @@ fn unknown_key(value: &Value, schema: &Value, root: &Value, path: &str) -> Resul
 
 /// Follows `$ref`, and the one branch of an optional value that says more than `null`.
 fn resolve<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
-    let reference = schema
-        .get("$ref")
-        .and_then(Value::as_str)
-        .and_then(|at| at.strip_prefix('#'));
+    let reference = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#'));
     if let Some(target) = reference.and_then(|at| root.pointer(at)) {
         return resolve(target, root);
     }
     let branches = schema.get("anyOf").and_then(Value::as_array);
-    match branches.and_then(|all| {
-        all.iter()
-            .find(|one| one.get("type") != Some(&Value::from("null")))
-    }) {
+    match branches.and_then(|all| all.iter().find(|one| one.get("type") != Some(&Value::from("null")))) {
         Some(branch) => resolve(branch, root),
         None => schema,
     }
 }
 
 fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k String>, path: &str) -> Option<String> {
-    let prefix = if path.is_empty() {
-        String::new()
-    } else {
-        format!("{path}.")
-    };
+    let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
     known
-        .map(|key| {
-            (
-                strsim::damerau_levenshtein(&given.to_lowercase(), &key.to_lowercase()),
-                key,
-            )
-        })
+        .map(|key| (strsim::damerau_levenshtein(&given.to_lowercase(), &key.to_lowercase()), key))
         .filter(|(distance, key)| *distance <= key.len().div_ceil(2))
         .min()
         .map(|(_, key)| format!("{prefix}{key}"))
@@ -154,14 +132,8 @@ mod tests {
     #[test]
     fn an_unknown_key_is_named_with_its_path_and_the_nearest_valid_one() {
         for (text, message) in [
-            (
-                "feature: [peer-pods]",
-                "unknown key `feature`; did you mean `features`?",
-            ),
-            (
-                "webhook: {prot: 1}",
-                "unknown key `webhook.prot`; did you mean `webhook.port`?",
-            ),
+            ("feature: [peer-pods]", "unknown key `feature`; did you mean `features`?"),
+            ("webhook: {prot: 1}", "unknown key `webhook.prot`; did you mean `webhook.port`?"),
             ("zzzzzzzz: 1", "unknown key `zzzzzzzz`"),
             (
                 "peerPods: {capacity: {nodes: [{selectr: {}, vms: 1}]}}",

@@ -26,10 +26,7 @@ pub struct LoggingConfig {
 
 impl Default for LoggingConfig {
     fn default() -> Self {
-        Self {
-            format: LogFormat::Text,
-            level: "info".to_owned(),
-        }
+        Self { format: LogFormat::Text, level: "info".to_owned() }
     }
 }
 
@@ -106,7 +103,8 @@ pub struct TlsConfig {
     pub ca_lifetime: LongDuration,
     /// Self-managed: how long a serving certificate lives. It is replaced after two thirds of that.
     pub serving_lifetime: LongDuration,
-    /// Self-managed: how long a new CA is published before a certificate of it is served.
+    /// Self-managed: how long a new CA is published before a certificate of it is served. Must fit nine times into
+    /// `caLifetime` and three times into `servingLifetime`.
     pub propagation: LongDuration,
     /// The lowest TLS version: `VersionTLS12` or `VersionTLS13` (TLS_MIN_VERSION).
     pub min_version: String,

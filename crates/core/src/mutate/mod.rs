@@ -85,11 +85,7 @@ impl Outcome {
     /// The pod must not be, and why.
     #[must_use]
     pub fn denied(reason: impl Into<String>) -> Self {
-        Self {
-            concerned: true,
-            denial: Some(reason.into()),
-            ..Self::default()
-        }
+        Self { concerned: true, denial: Some(reason.into()), ..Self::default() }
     }
 
     /// The outcome in one word.

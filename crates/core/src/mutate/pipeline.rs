@@ -50,11 +50,8 @@ impl Pipeline {
     ) -> Result<Outcome, PipelineError> {
         let mut view = PodView::read(json)?;
         let mut total = Outcome::default();
-        let mut selected = self
-            .mutators
-            .iter()
-            .filter(|mutator| features.contains(&mutator.feature()))
-            .peekable();
+        let mut selected =
+            self.mutators.iter().filter(|mutator| features.contains(&mutator.feature())).peekable();
         while let Some(mutator) = selected.next() {
             let outcome = mutator.review(ask, &view);
             observe(mutator.feature(), outcome.verdict());
@@ -69,10 +66,8 @@ impl Pipeline {
             // Only where somebody comes after is the whole document needed.
             if changed && selected.peek().is_some() {
                 let mut document: Value = serde_json::from_str(json)?;
-                json_patch::patch(&mut document, &total.patch).map_err(|source| PipelineError::BadPatch {
-                    feature: mutator.feature(),
-                    source,
-                })?;
+                json_patch::patch(&mut document, &total.patch)
+                    .map_err(|source| PipelineError::BadPatch { feature: mutator.feature(), source })?;
                 view = serde::Deserialize::deserialize(&document)?;
             }
         }
@@ -95,9 +90,7 @@ mod tests {
     fn only_the_features_asked_for_run() {
         let peer_pod = r#"{"spec":{"runtimeClassName":"kata-remote","containers":[{"name":"app"}]}}"#;
         let mut seen = Vec::new();
-        let outcome = pipeline()
-            .run(&[], Ask::Create, peer_pod, |feature, _| seen.push(feature))
-            .unwrap();
+        let outcome = pipeline().run(&[], Ask::Create, peer_pod, |feature, _| seen.push(feature)).unwrap();
         assert_eq!((outcome.verdict(), seen.len()), (Verdict::Skipped, 0));
         let outcome = pipeline()
             .run(&[Feature::PeerPods], Ask::Create, peer_pod, |feature, verdict| {
@@ -109,9 +102,7 @@ mod tests {
 
     #[test]
     fn what_is_no_pod_is_an_error_that_says_so() {
-        let error = pipeline()
-            .run(&[Feature::PeerPods], Ask::Create, "[1]", |_, _| {})
-            .unwrap_err();
+        let error = pipeline().run(&[Feature::PeerPods], Ask::Create, "[1]", |_, _| {}).unwrap_err();
         assert!(error.to_string().contains("not a Pod"), "{error}");
     }
 }

@@ -38,8 +38,7 @@ impl PatchBuilder {
     /// Takes away what is at `at`, if it exists.
     pub fn remove(&mut self, at: PointerBuf, exists: bool) {
         if exists {
-            self.operations
-                .push(PatchOperation::Remove(RemoveOperation { path: at }));
+            self.operations.push(PatchOperation::Remove(RemoveOperation { path: at }));
         }
     }
 
@@ -81,10 +80,7 @@ mod tests {
     }
 
     fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
-        entries
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect()
+        entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     }
 
     fn applied(mut document: Value, patch: PatchBuilder) -> Value {
@@ -105,11 +101,7 @@ mod tests {
     #[test]
     fn keys_with_slashes_and_tildes_are_escaped() {
         let mut patch = PatchBuilder::default();
-        patch.merge(
-            &annotations(),
-            Some(&map(&[("keep", "me")])),
-            map(&[("a/b~c", "1")]),
-        );
+        patch.merge(&annotations(), Some(&map(&[("keep", "me")])), map(&[("a/b~c", "1")]));
         assert_eq!(
             applied(json!({"metadata": {"annotations": {"keep": "me"}}}), patch),
             json!({"metadata": {"annotations": {"keep": "me", "a/b~c": "1"}}})

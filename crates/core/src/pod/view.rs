@@ -114,18 +114,12 @@ impl Resources {
 
     /// Every resource named in requests or limits; those in both come twice.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.requests
-            .iter()
-            .chain(&self.limits)
-            .flat_map(BTreeMap::keys)
-            .map(String::as_str)
+        self.requests.iter().chain(&self.limits).flat_map(BTreeMap::keys).map(String::as_str)
     }
 }
 
 fn amount(list: Option<&ResourceList>, resource: &str) -> Quantity {
-    list.and_then(|list| list.get(resource))
-        .copied()
-        .unwrap_or(Quantity::ZERO)
+    list.and_then(|list| list.get(resource)).copied().unwrap_or(Quantity::ZERO)
 }
 
 /// A container's use of one of the pod's resource claims.

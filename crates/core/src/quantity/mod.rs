@@ -42,27 +42,18 @@ pub struct Quantity {
 
 impl Quantity {
     /// Nothing of it.
-    pub const ZERO: Self = Self {
-        nanos: 0,
-        format: Format::Decimal,
-    };
+    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
     /// A whole number of units.
     #[must_use]
     pub const fn units(units: u32) -> Self {
-        Self {
-            nanos: units as i128 * NANOS,
-            format: Format::Decimal,
-        }
+        Self { nanos: units as i128 * NANOS, format: Format::Decimal }
     }
 
     /// So many MiB.
     #[must_use]
     pub const fn mebibytes(mebibytes: u32) -> Self {
-        Self {
-            nanos: mebibytes as i128 * 1_048_576 * NANOS,
-            format: Format::Binary,
-        }
+        Self { nanos: mebibytes as i128 * 1_048_576 * NANOS, format: Format::Binary }
     }
 
     /// Whether it is more than nothing.
@@ -105,15 +96,8 @@ impl Add for Quantity {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        let format = if self.nanos == 0 {
-            other.format
-        } else {
-            self.format
-        };
-        Self {
-            nanos: parse::capped(self.nanos.saturating_add(other.nanos)),
-            format,
-        }
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: parse::capped(self.nanos.saturating_add(other.nanos)), format }
     }
 }
 
@@ -245,22 +229,13 @@ mod tests {
     fn a_sum_keeps_the_first_suffix_that_is_not_zero() {
         assert_eq!((read("1Gi") + read("1")).to_string(), "1073741825");
         assert_eq!((Quantity::ZERO + read("1Gi")).to_string(), "1Gi");
-        assert_eq!(
-            [read("0.7"), read("0.5")]
-                .into_iter()
-                .sum::<Quantity>()
-                .to_string(),
-            "1200m"
-        );
+        assert_eq!([read("0.7"), read("0.5")].into_iter().sum::<Quantity>().to_string(), "1200m");
     }
 
     #[test]
     fn numbers_are_read_from_json_as_well_as_strings() {
         for (json, canonical) in [("\"2Gi\"", "2Gi"), ("2", "2"), ("0.5", "500m"), ("-1", "-1")] {
-            assert_eq!(
-                serde_json::from_str::<Quantity>(json).unwrap().to_string(),
-                canonical
-            );
+            assert_eq!(serde_json::from_str::<Quantity>(json).unwrap().to_string(), canonical);
         }
         assert!(serde_json::from_str::<Quantity>("true").is_err());
     }

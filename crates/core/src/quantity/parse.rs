@@ -28,9 +28,7 @@ impl FromStr for Quantity {
     type Err = BadQuantity;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).ok_or_else(|| BadQuantity {
-            given: text.to_owned(),
-        })
+        parse(text).ok_or_else(|| BadQuantity { given: text.to_owned() })
     }
 }
 
@@ -40,9 +38,7 @@ fn parse(text: &str) -> Option<Quantity> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -50,10 +46,7 @@ fn parse(text: &str) -> Option<Quantity> {
     }
     let (scale, format) = scale(suffix)?;
     let nanos = nanos(whole, fraction, &scale);
-    Some(Quantity {
-        nanos: capped(if negative { -nanos } else { nanos }),
-        format,
-    })
+    Some(Quantity { nanos: capped(if negative { -nanos } else { nanos }), format })
 }
 
 fn scale(suffix: &str) -> Option<(Scale, Format)> {
@@ -90,16 +83,10 @@ fn scale(suffix: &str) -> Option<(Scale, Format)> {
 /// The magnitude in nano-units, rounded up. Anything that leaves the range comes back as a value beyond it, which the
 /// caller caps.
 fn nanos(whole: &str, fraction: &str, scale: &Scale) -> i128 {
-    let digits = whole
-        .bytes()
-        .chain(fraction.bytes())
-        .skip_while(|digit| *digit == b'0');
+    let digits = whole.bytes().chain(fraction.bytes()).skip_while(|digit| *digit == b'0');
     let mut mantissa: i128 = 0;
     for digit in digits {
-        match mantissa
-            .checked_mul(10)
-            .and_then(|m| m.checked_add(i128::from(digit - b'0')))
-        {
+        match mantissa.checked_mul(10).and_then(|m| m.checked_add(i128::from(digit - b'0'))) {
             Some(next) => mantissa = next,
             None => return too_many_digits(whole, scale),
         }
@@ -120,20 +107,14 @@ fn nanos(whole: &str, fraction: &str, scale: &Scale) -> i128 {
 /// nano and only makes it round up.
 fn too_many_digits(whole: &str, scale: &Scale) -> i128 {
     let significant = whole.trim_start_matches('0');
-    if significant.len() > 28 {
-        i128::MAX
-    } else {
-        nanos(significant, "", scale).saturating_add(1)
-    }
+    if significant.len() > 28 { i128::MAX } else { nanos(significant, "", scale).saturating_add(1) }
 }
 
 /// `value * 10^power`, rounded up.
 fn shift_decimal(value: i128, power: i32) -> i128 {
     let factor = 10_i128.checked_pow(power.unsigned_abs());
     match (factor, power >= 0) {
-        (Some(factor), true) => value
-            .checked_mul(factor)
-            .unwrap_or(if value == 0 { 0 } else { i128::MAX }),
+        (Some(factor), true) => value.checked_mul(factor).unwrap_or(if value == 0 { 0 } else { i128::MAX }),
         (Some(factor), false) => value / factor + i128::from(value % factor != 0),
         (None, true) => {
             if value == 0 {

@@ -25,14 +25,10 @@ impl<'p> Accounts<'p> {
     pub(super) fn of(pod: &'p PodView, rules: &PeerPods) -> Self {
         let record = Record::of(pod, &rules.resource);
         let account = |container: &'p Container| {
-            let recorded = record
-                .as_ref()
-                .and_then(|record| record.containers.get(&container.name));
+            let recorded = record.as_ref().and_then(|record| record.containers.get(&container.name));
             Account {
                 container,
-                original: recorded
-                    .cloned()
-                    .unwrap_or_else(|| rules.counted(container.resources.as_ref())),
+                original: recorded.cloned().unwrap_or_else(|| rules.counted(container.resources.as_ref())),
                 new: recorded.is_none(),
             }
         };
@@ -40,17 +36,9 @@ impl<'p> Accounts<'p> {
         let main = pod.spec.containers.iter().map(account).collect();
         let (whole, written) = match record {
             Some(record) => (record.pod, record.annotations),
-            None => (
-                pod.spec.resources.as_ref().map(|all| rules.counted(Some(all))),
-                BTreeMap::new(),
-            ),
+            None => (pod.spec.resources.as_ref().map(|all| rules.counted(Some(all))), BTreeMap::new()),
         };
-        Self {
-            init,
-            main,
-            pod: whole,
-            written,
-        }
+        Self { init, main, pod: whole, written }
     }
 
     /// Init containers, then containers.
@@ -90,10 +78,6 @@ impl PeerPods {
         };
         let resources = resources.map(|all| (moved(all.requests.as_ref()), moved(all.limits.as_ref())));
         let (requests, limits) = resources.unwrap_or_default();
-        Resources {
-            requests,
-            limits,
-            claims: Vec::new(),
-        }
+        Resources { requests, limits, claims: Vec::new() }
     }
 }

@@ -1,6 +1,6 @@
 use json_patch::jsonptr::Token;
 
-use super::account::Accounts;
+use super::account::{Account, Accounts};
 use crate::{
     pod::{PatchBuilder, ResourceFieldRef, Resources, pointer},
     quantity::Quantity,
@@ -12,18 +12,7 @@ use crate::{
 pub(super) fn make_literal(patch: &mut PatchBuilder, accounts: &Accounts<'_>) {
     for (section, list) in [("containers", &accounts.main), ("initContainers", &accounts.init)] {
         for (index, account) in list.iter().enumerate() {
-            for (nth, variable) in account.container.env.iter().enumerate() {
-                let source = variable
-                    .value_from
-                    .as_ref()
-                    .and_then(|from| from.resource_field_ref.as_ref());
-                let Some(source) = source else { continue };
-                let named = source.container_name.as_deref().filter(|name| !name.is_empty());
-                let owner = named.unwrap_or(&account.container.name);
-                let original = accounts.all().find(|other| other.container.name == owner);
-                let Some(value) = original.and_then(|owner| literal(source, &owner.original)) else {
-                    continue;
-                };
+            for (nth, _, value) in references(account, accounts) {
                 let field = |name: &'static str| {
                     pointer([
                         Token::new("spec"),
@@ -39,6 +28,20 @@ pub(super) fn make_literal(patch: &mut PatchBuilder, accounts: &Accounts<'_>) {
             }
         }
     }
+}
+
+/// The container's variables that read what some container had asked for: index, field and the value that was meant.
+pub(super) fn references<'a>(
+    account: &'a Account<'_>,
+    accounts: &'a Accounts<'_>,
+) -> impl Iterator<Item = (usize, &'a str, String)> {
+    account.container.env.iter().enumerate().filter_map(move |(nth, variable)| {
+        let source = variable.value_from.as_ref()?.resource_field_ref.as_ref()?;
+        let named = source.container_name.as_deref().filter(|name| !name.is_empty());
+        let owner = named.unwrap_or(&account.container.name);
+        let owner = accounts.all().find(|other| other.container.name == owner)?;
+        Some((nth, source.resource.as_str(), literal(source, &owner.original)?))
+    })
 }
 
 fn literal(source: &ResourceFieldRef, original: &Resources) -> Option<String> {

@@ -129,10 +129,7 @@ impl PeerPods {
 
         let patch = patch.finish();
         if patch.is_empty() {
-            return Outcome {
-                concerned: true,
-                ..Outcome::default()
-            };
+            return Outcome { concerned: true, ..Outcome::default() };
         }
         Outcome {
             concerned: true,
@@ -148,9 +145,7 @@ impl PeerPods {
         let mut written = BTreeMap::new();
         let mut replaced = Vec::new();
         for (key, value) in size.annotations() {
-            let users = pod
-                .annotation(key)
-                .filter(|current| accounts.wrote(key) != Some(*current));
+            let users = pod.annotation(key).filter(|current| accounts.wrote(key) != Some(*current));
             match users {
                 Some(_) if !self.override_annotations => continue,
                 Some(current) if current != value => replaced.push(format!("{key}={current}")),
@@ -160,20 +155,14 @@ impl PeerPods {
         }
         let record = Record::new(accounts, written.clone());
         written.insert(keys::PEER_POD_RECORD.to_owned(), record.to_string());
-        Annotations {
-            entries: written,
-            replaced,
-        }
+        Annotations { entries: written, replaced }
     }
 
     /// A running peer pod's containers may not come to weigh on the node.
     fn resize(&self, pod: &PodView) -> Outcome {
         let spec = &pod.spec;
-        let all = spec
-            .containers
-            .iter()
-            .chain(&spec.init_containers)
-            .filter_map(|one| one.resources.as_ref());
+        let all =
+            spec.containers.iter().chain(&spec.init_containers).filter_map(|one| one.resources.as_ref());
         let heavy = all.chain(&spec.resources).any(|resources| {
             [CPU, MEMORY]
                 .into_iter()
@@ -181,10 +170,7 @@ impl PeerPods {
                 .any(|name| resources.request(name) > self.leaves.request(name))
         });
         if !heavy {
-            return Outcome {
-                concerned: true,
-                ..Outcome::default()
-            };
+            return Outcome { concerned: true, ..Outcome::default() };
         }
         Outcome::denied(
             "this pod runs in a VM of its own (peer pod), whose size is fixed when it starts; a resize in place would charge \

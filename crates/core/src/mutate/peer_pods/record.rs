@@ -27,10 +27,7 @@ impl Record {
     /// One that cannot be read is as good as none, and is written anew.
     pub(super) fn of(pod: &PodView, vm_resource: &str) -> Option<Self> {
         let carries = pod.spec.containers.iter().any(|container| {
-            container
-                .resources
-                .as_ref()
-                .is_some_and(|resources| resources.request(vm_resource).is_positive())
+            container.resources.as_ref().is_some_and(|resources| resources.request(vm_resource).is_positive())
         });
         pod.annotation(keys::PEER_POD_RECORD)
             .filter(|_| carries)
@@ -42,11 +39,7 @@ impl Record {
             .all()
             .map(|account| (account.container.name.clone(), account.original.clone()))
             .collect();
-        Self {
-            containers,
-            pod: accounts.pod.clone(),
-            annotations,
-        }
+        Self { containers, pod: accounts.pod.clone(), annotations }
     }
 }
 

@@ -5,9 +5,10 @@ use podwright_api::config::DownwardApi;
 use super::{
     CPU, Leaves, MEMORY, PeerPods,
     account::{Account, Accounts},
+    downward,
     size::{VmSize, total},
 };
-use crate::pod::{PodView, Resources};
+use crate::pod::{PodView, Resources, Volume};
 
 /// What the person who created the pod should know, a sentence each.
 ///
@@ -32,9 +33,8 @@ pub(super) fn warnings(
             "peer pod: no {missing} is requested; cloud adaptors choose a VM by size only when both cpu and memory are known"
         ));
     }
-    let lost: Vec<String> = names(accounts)
-        .filter(|name| is_device(name) && !rules.devices.contains_key(name))
-        .collect();
+    let lost: Vec<String> =
+        names(accounts).filter(|name| is_device(name) && !rules.devices.contains_key(name)).collect();
     if !lost.is_empty() {
         warnings.push(format!(
             "peer pod: {} removed and not passed on to the VM; see peerPods.devices and peerPods.keep",
@@ -43,13 +43,7 @@ pub(super) fn warnings(
     }
     let claiming: Vec<&str> = accounts
         .all()
-        .filter(|account| {
-            account
-                .container
-                .resources
-                .as_ref()
-                .is_some_and(|all| !all.claims.is_empty())
-        })
+        .filter(|account| account.container.resources.as_ref().is_some_and(|all| !all.claims.is_empty()))
         .map(|account| account.container.name.as_str())
         .collect();
     if !claiming.is_empty() {
@@ -67,14 +61,7 @@ fn summary(accounts: &Accounts<'_>, size: &VmSize, rules: &PeerPods) -> String {
         .map(|name| {
             let requested = total(accounts, &name, Resources::request);
             let limit = || total(accounts, &name, Resources::limit);
-            format!(
-                "{name}={}",
-                if requested.is_positive() {
-                    requested
-                } else {
-                    limit()
-                }
-            )
+            format!("{name}={}", if requested.is_positive() { requested } else { limit() })
         })
         .collect();
     let deed = match (moved.is_empty(), rules.leaves) {
@@ -85,31 +72,23 @@ fn summary(accounts: &Accounts<'_>, size: &VmSize, rules: &PeerPods) -> String {
     format!("peer pod: {deed} {}; the VM has {size}", moved.join(" "))
 }
 
+/// Which containers' variables, and which volumes' files, read another number than they would have.
 fn downward(pod: &PodView, accounts: &Accounts<'_>, rules: &PeerPods) -> Vec<String> {
-    if matches!(rules.leaves, Leaves::AtMost { .. }) {
-        return Vec::new();
-    }
+    let shrinks = matches!(rules.leaves, Leaves::AtMost { .. });
     let mut warnings = Vec::new();
-    let reads = |account: &&Account<'_>| {
-        account
-            .container
-            .env
-            .iter()
-            .filter_map(|variable| variable.value_from.as_ref())
-            .any(|from| from.resource_field_ref.is_some())
+    let changed = |account: &&Account<'_>| {
+        downward::references(account, accounts)
+            .any(|(_, field, _)| !shrinks || field.starts_with("requests."))
     };
-    let readers: Vec<&str> = accounts
-        .all()
-        .filter(reads)
-        .map(|account| account.container.name.as_str())
-        .collect();
+    let readers: Vec<&str> =
+        accounts.all().filter(changed).map(|account| account.container.name.as_str()).collect();
     if rules.downward_api == DownwardApi::Keep && !readers.is_empty() {
         warnings.push(format!(
-            "peer pod: variables of {} that read cpu or memory limits now read the node's; see peerPods.downwardApi",
+            "peer pod: variables of {} that read cpu or memory get other numbers now; see peerPods.downwardApi",
             readers.join(", ")
         ));
     }
-    let reads = |volume: &&crate::pod::Volume| {
+    let reads = |volume: &&Volume| {
         volume
             .downward_api
             .iter()
@@ -118,7 +97,7 @@ fn downward(pod: &PodView, accounts: &Accounts<'_>, rules: &PeerPods) -> Vec<Str
     };
     for volume in pod.spec.volumes.iter().filter(reads) {
         warnings.push(format!(
-            "peer pod: files of volume {} that hold cpu or memory limits now hold the node's",
+            "peer pod: files of volume {} that hold cpu or memory may get other numbers now",
             volume.name
         ));
     }
@@ -129,11 +108,7 @@ fn downward(pod: &PodView, accounts: &Accounts<'_>, rules: &PeerPods) -> Vec<Str
 fn names(accounts: &Accounts<'_>) -> impl Iterator<Item = String> {
     let containers = accounts.all().flat_map(|account| account.original.names());
     let whole = accounts.pod.iter().flat_map(Resources::names);
-    containers
-        .chain(whole)
-        .map(str::to_owned)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
+    containers.chain(whole).map(str::to_owned).collect::<BTreeSet<_>>().into_iter()
 }
 
 /// Extended resources have a domain; the node's own have not.

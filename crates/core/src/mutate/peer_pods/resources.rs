@@ -12,10 +12,9 @@ use crate::{
 /// Gives every container what the mode leaves it, and one container the VM.
 pub(super) fn patch(patch: &mut PatchBuilder, pod: &PodView, accounts: &Accounts<'_>, rules: &PeerPods) {
     let carrier = accounts.carrier(&rules.resource);
-    for (section, list, carrier) in [
-        ("containers", &accounts.main, Some(carrier)),
-        ("initContainers", &accounts.init, None),
-    ] {
+    for (section, list, carrier) in
+        [("containers", &accounts.main, Some(carrier)), ("initContainers", &accounts.init, None)]
+    {
         for (index, account) in list.iter().enumerate() {
             let at = pointer([
                 Token::new("spec"),
@@ -41,10 +40,9 @@ fn put(patch: &mut PatchBuilder, at: &PointerBuf, current: Option<&Resources>, w
         }
         return;
     };
-    for (field, current, wanted) in [
-        ("requests", &current.requests, &wanted.requests),
-        ("limits", &current.limits, &wanted.limits),
-    ] {
+    for (field, current, wanted) in
+        [("requests", &current.requests, &wanted.requests), ("limits", &current.limits, &wanted.limits)]
+    {
         let mut at = at.clone();
         at.push_back(Token::new(field));
         match wanted {
@@ -74,10 +72,8 @@ impl PeerPods {
         if let Some(original) = &accounts.pod {
             self.shrink(original, &mut requests, &mut limits);
             for (name, amount) in &mut requests {
-                let together = accounts
-                    .all()
-                    .map(|account| self.small_request(&account.original, name))
-                    .sum();
+                let together =
+                    accounts.all().map(|account| self.small_request(&account.original, name)).sum();
                 *amount = (*amount).max(together);
             }
         }
@@ -105,19 +101,12 @@ impl PeerPods {
     }
 
     fn kept(&self, list: Option<&ResourceList>) -> ResourceList {
-        let kept = list
-            .into_iter()
-            .flatten()
-            .filter(|(name, _)| self.keep.contains(*name));
+        let kept = list.into_iter().flatten().filter(|(name, _)| self.keep.contains(*name));
         kept.map(|(name, amount)| (name.clone(), *amount)).collect()
     }
 }
 
 fn resources(requests: ResourceList, limits: ResourceList) -> Resources {
     let some = |list: ResourceList| (!list.is_empty()).then_some(list);
-    Resources {
-        requests: some(requests),
-        limits: some(limits),
-        claims: Vec::new(),
-    }
+    Resources { requests: some(requests), limits: some(limits), claims: Vec::new() }
 }

@@ -31,14 +31,10 @@ impl VmSize {
                 VmSizing::Sum => total(accounts, resource, Resources::request),
                 VmSizing::Effective => effective(accounts, resource),
             };
-            count
-                .is_positive()
-                .then(|| (resource.clone(), annotation.clone(), count))
+            count.is_positive().then(|| (resource.clone(), annotation.clone(), count))
         });
         let whole = |resource, unit: Quantity| {
-            Some(need(resource))
-                .filter(Quantity::is_positive)
-                .map(|amount| amount.ceil_to(&unit))
+            Some(need(resource)).filter(Quantity::is_positive).map(|amount| amount.ceil_to(&unit))
         };
         Self {
             vcpus: whole(CPU, Quantity::units(1)),
@@ -50,14 +46,9 @@ impl VmSize {
     /// What the cloud adaptor reads.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&str, String)> {
         let vcpus = self.vcpus.iter().map(|vcpus| (keys::VM_VCPUS, vcpus.to_string()));
-        let memory = self
-            .memory_mib
-            .iter()
-            .map(|mib| (keys::VM_MEMORY, mib.to_string()));
-        let devices = self
-            .devices
-            .iter()
-            .map(|(_, annotation, count)| (annotation.as_str(), count.to_string()));
+        let memory = self.memory_mib.iter().map(|mib| (keys::VM_MEMORY, mib.to_string()));
+        let devices =
+            self.devices.iter().map(|(_, annotation, count)| (annotation.as_str(), count.to_string()));
         vcpus.chain(memory).chain(devices)
     }
 }
@@ -66,10 +57,7 @@ impl fmt::Display for VmSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let vcpus = self.vcpus.iter().map(|vcpus| format!("{vcpus} vCPU"));
         let memory = self.memory_mib.iter().map(|mib| format!("{mib} MiB"));
-        let devices = self
-            .devices
-            .iter()
-            .map(|(resource, _, count)| format!("{count} {resource}"));
+        let devices = self.devices.iter().map(|(resource, _, count)| format!("{count} {resource}"));
         let parts: Vec<String> = vcpus.chain(memory).chain(devices).collect();
         f.write_str(&if parts.is_empty() {
             "the provider's default size".to_owned()
@@ -83,11 +71,7 @@ impl fmt::Display for VmSize {
 fn sum(accounts: &Accounts<'_>, resource: &str) -> Quantity {
     let requests = total(accounts, resource, Resources::request);
     let limits = total(accounts, resource, Resources::limit);
-    if requests.is_positive() {
-        requests.max(limits)
-    } else {
-        Quantity::ZERO
-    }
+    if requests.is_positive() { requests.max(limits) } else { Quantity::ZERO }
 }
 
 /// Added up over all containers, unless the pod as a whole says otherwise.
@@ -96,17 +80,8 @@ pub(super) fn total(
     resource: &str,
     part: impl Fn(&Resources, &str) -> Quantity,
 ) -> Quantity {
-    let whole = accounts
-        .pod
-        .as_ref()
-        .map(|pod| part(pod, resource))
-        .filter(Quantity::is_positive);
-    whole.unwrap_or_else(|| {
-        accounts
-            .all()
-            .map(|account| part(&account.original, resource))
-            .sum()
-    })
+    let whole = accounts.pod.as_ref().map(|pod| part(pod, resource)).filter(Quantity::is_positive);
+    whole.unwrap_or_else(|| accounts.all().map(|account| part(&account.original, resource)).sum())
 }
 
 /// The most that runs at one time: an init container beside the sidecars that started before it, or all containers

@@ -3,6 +3,7 @@
 use super::*;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn the_vm_is_sized_as_the_peer_pods_webhook_sizes_it() {
     let none = json!({});
     for (case, containers, init, expected) in [
@@ -48,16 +49,8 @@ fn the_vm_is_sized_as_the_peer_pods_webhook_sizes_it() {
         (
             "init containers and several containers",
             json!([
-                container(
-                    "c1",
-                    json!({"cpu": "2", "memory": "4Gi"}),
-                    json!({"cpu": "3", "memory": "5Gi"})
-                ),
-                container(
-                    "c2",
-                    json!({"cpu": "1", "memory": "1Gi"}),
-                    json!({"cpu": "1", "memory": "1Gi"})
-                ),
+                container("c1", json!({"cpu": "2", "memory": "4Gi"}), json!({"cpu": "3", "memory": "5Gi"})),
+                container("c2", json!({"cpu": "1", "memory": "1Gi"}), json!({"cpu": "1", "memory": "1Gi"})),
                 container(
                     "c3",
                     json!({"cpu": "1", "nvidia.com/gpu": "1"}),
@@ -137,19 +130,12 @@ fn the_vm_is_sized_as_the_peer_pods_webhook_sizes_it() {
 fn what_was_requested_and_limited_over_several_containers_is_summed_apart() {
     // Requests 5/7Gi, limits 6/8Gi, the second container with requests alone.
     let mut pod = peer_pod(json!([
-        container(
-            "c1",
-            json!({"cpu": "2", "memory": "4Gi"}),
-            json!({"cpu": "3", "memory": "5Gi"})
-        ),
+        container("c1", json!({"cpu": "2", "memory": "4Gi"}), json!({"cpu": "3", "memory": "5Gi"})),
         container("c2", json!({"cpu": "1", "memory": "1Gi"}), json!({})),
         container("c3", json!({"cpu": "1", "nvidia.com/gpu": "1"}), json!({})),
     ]));
     pod["spec"]["initContainers"] = json!([container("i", json!({"cpu": "1", "memory": "2Gi"}), json!({}))]);
-    assert_eq!(
-        size(&mutated(&by_default(), &pod)),
-        (Some("5"), Some("7168"), Some("1"))
-    );
+    assert_eq!(size(&mutated(&by_default(), &pod)), (Some("5"), Some("7168"), Some("1")));
 }
 
 #[test]
@@ -166,22 +152,13 @@ fn every_class_of_the_list_is_treated() {
     let rules = peer_pods(json!({"runtimeClasses": ["kata-remote", "kata-wh-test"]}));
     let mut pod = peer_pod(json!([{"name": "a"}]));
     pod["spec"]["runtimeClassName"] = json!("kata-wh-test");
-    assert_eq!(
-        mutated(&rules, &pod)["spec"]["containers"][0]["resources"],
-        one_vm()
-    );
+    assert_eq!(mutated(&rules, &pod)["spec"]["containers"][0]["resources"], one_vm());
 }
 
 #[test]
 fn the_extended_resource_can_be_renamed() {
-    let after = mutated(
-        &peer_pods(json!({"resource": "example.com/vm"})),
-        &peer_pod(json!([{"name": "a"}])),
-    );
-    assert_eq!(
-        after["spec"]["containers"][0]["resources"]["limits"],
-        json!({"example.com/vm": "1"})
-    );
+    let after = mutated(&peer_pods(json!({"resource": "example.com/vm"})), &peer_pod(json!([{"name": "a"}])));
+    assert_eq!(after["spec"]["containers"][0]["resources"]["limits"], json!({"example.com/vm": "1"}));
 }
 
 #[test]

@@ -58,11 +58,7 @@ fn annotation<'v>(pod: &'v Value, key: &str) -> Option<&'v str> {
 
 /// vCPUs, MiB and GPUs as the annotations say.
 fn size(pod: &Value) -> (Option<&str>, Option<&str>, Option<&str>) {
-    (
-        annotation(pod, keys::VM_VCPUS),
-        annotation(pod, keys::VM_MEMORY),
-        annotation(pod, keys::VM_GPUS),
-    )
+    (annotation(pod, keys::VM_VCPUS), annotation(pod, keys::VM_MEMORY), annotation(pod, keys::VM_GPUS))
 }
 
 fn one_vm() -> Value {

@@ -7,10 +7,8 @@ use proptest::{collection, option, prelude::*, sample::select};
 use super::*;
 
 fn quantity() -> impl Strategy<Value = String> {
-    select(vec![
-        "0", "1", "2", "100m", "1500m", "0.3", "64Mi", "1Gi", "1000000", "1e3", "3n",
-    ])
-    .prop_map(str::to_owned)
+    select(vec!["0", "1", "2", "100m", "1500m", "0.3", "64Mi", "1Gi", "1000000", "1e3", "3n"])
+        .prop_map(str::to_owned)
 }
 
 fn list() -> impl Strategy<Value = BTreeMap<String, String>> {
@@ -41,12 +39,7 @@ fn resources() -> impl Strategy<Value = Value> {
 }
 
 fn containers(prefix: &'static str, min: usize) -> impl Strategy<Value = Value> {
-    let env = option::of(select(vec![
-        "limits.cpu",
-        "requests.memory",
-        "limits.nope",
-        "odd",
-    ]));
+    let env = option::of(select(vec!["limits.cpu", "requests.memory", "limits.nope", "odd"]));
     collection::vec((option::of(resources()), env, any::<bool>()), min..4).prop_map(move |list| {
         let container = |(index, (resources, env, sidecar)): (usize, (Option<Value>, Option<&str>, bool))| {
             let mut container = json!({"name": format!("{prefix}{index}"), "future": index});
@@ -107,12 +100,7 @@ fn rest(pod: &Value) -> Value {
         strip(whole);
     }
     for section in ["containers", "initContainers"] {
-        for container in rest["spec"]
-            .get_mut(section)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
+        for container in rest["spec"].get_mut(section).and_then(Value::as_array_mut).into_iter().flatten() {
             let fields = container.as_object_mut().unwrap();
             fields.remove("env");
             match fields.get_mut("resources") {

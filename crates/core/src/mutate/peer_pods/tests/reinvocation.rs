@@ -43,14 +43,8 @@ fn an_injected_sidecar_is_added_once_and_the_others_keep_their_count() {
 #[test]
 fn a_sidecar_without_resources_does_not_change_the_vm() {
     let mut pod = first_pass();
-    pod["spec"]["containers"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({"name": "mesh"}));
-    assert_eq!(
-        size(&mutated(&by_default(), &pod)),
-        (Some("3"), Some("5120"), None)
-    );
+    pod["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "mesh"}));
+    assert_eq!(size(&mutated(&by_default(), &pod)), (Some("3"), Some("5120"), None));
 }
 
 #[test]
@@ -68,13 +62,7 @@ fn a_sidecar_put_in_front_does_not_bring_a_second_vm() {
 #[test]
 fn an_unchanged_pod_gets_no_patch_and_no_warning() {
     let outcome = review(&by_default(), &first_pass());
-    assert_eq!(
-        outcome,
-        Outcome {
-            concerned: true,
-            ..Outcome::default()
-        }
-    );
+    assert_eq!(outcome, Outcome { concerned: true, ..Outcome::default() });
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! The demo: every feature on the examples, on a real API server, readable on a terminal.
+//!
+//! Each scene shows something and checks it. A check that does not hold fails the demo, so that CI can run it too.
+
+mod peer_pods;
+mod stage;
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+use self::stage::Stage;
+use crate::{Lab, LabOptions, Progress, progress};
+
+/// VMs on every node, more on the spot nodes: enough for all scenes.
+const CONFIG: &str = "peerPods:\n  capacity:\n    default: 10\n    nodes:\n    - selector: {matchLabels: {type: spot}}\n      vms: 20\n";
+
+/// Starts a lab, plays every scene and gives the lab back, for whoever wants to look around in it.
+pub async fn play() -> Result<Lab> {
+    let options =
+        LabOptions { config: Some(CONFIG.to_owned()), progress: Progress::Steps, ..LabOptions::default() };
+    let lab = Lab::start(options).await?;
+    let started = Instant::now();
+    let stage = Stage::new(&lab)?;
+    let played = peer_pods::play(&stage).await;
+    stage.curtain(played, progress::seconds(started.elapsed())).await?;
+    Ok(lab)
+}
+
+/// Tells how to look around.
+pub fn invite(lab: &Lab) -> Result<()> {
+    let kubeconfig = lab.kubeconfig();
+    let path = kubeconfig.to_str().context("the lab's directory has an odd name")?;
+    println!("\nThe cluster stays up until Ctrl-C. To look around:\n\n    export KUBECONFIG={path}");
+    println!("    kubectl get nodes,pods --all-namespaces");
+    Ok(())
+}
+
+impl Stage<'_> {
+    /// Ends the demo: with a line that says how it went, or with what went wrong and the state of the cluster.
+    async fn curtain(&self, played: Result<()>, took: String) -> Result<()> {
+        let failed = self.failed();
+        match played {
+            Ok(()) if failed.is_empty() => {
+                println!("\n{} checks passed, 0 failed; played in {took}", self.passed());
+                Ok(())
+            }
+            Ok(()) => bail!(
+                "{} checks failed: {}\n{}",
+                failed.len(),
+                failed.join("; "),
+                self.lab.dump("default").await
+            ),
+            Err(error) => bail!("a scene broke off: {error:#}\n{}", self.lab.dump("default").await),
+        }
+    }
+}

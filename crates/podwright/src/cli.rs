@@ -1,0 +1,94 @@
+//! What can be typed.
+
+use std::{ffi::OsString, io, path::Path};
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::{REVISION, certs, manager};
+
+/// Makes each pod fit the node it will run on.
+#[derive(Debug, Parser)]
+#[command(name = "podwright", version, arg_required_else_help = true, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the in-cluster process: admission, controllers, metrics
+    Manager(Box<manager::ManagerArgs>),
+    /// Write a CA and a serving pair to a directory, for a manager started with --cert-dir
+    Certs(certs::CertsArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// Print the version
+    Version,
+}
+
+impl Cli {
+    /// The arguments as they are to be read: a program that is called `manager`, as the replaced projects' images start
+    /// theirs, is `podwright manager`.
+    pub fn arguments(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = arguments.collect();
+        let name = arguments.first().and_then(|program| Path::new(program).file_name());
+        if name.is_some_and(|name| name == "manager") {
+            arguments.insert(1, "manager".into());
+        }
+        arguments
+    }
+
+    /// Does it.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Manager(arguments) => manager::run(*arguments),
+            Command::Certs(arguments) => certs::write(&arguments),
+            Command::Completions { shell } => {
+                clap_complete::generate(shell, &mut Self::command(), "podwright", &mut io::stdout());
+                Ok(())
+            }
+            Command::Version => {
+                println!("podwright {} ({REVISION})", env!("CARGO_PKG_VERSION"));
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_program_called_manager_is_the_manager() {
+        let read = |words: &[&str]| Cli::try_parse_from(Cli::arguments(words.iter().map(OsString::from)));
+        for words in [
+            &[
+                "/manager",
+                "--leader-elect",
+                "--health-probe-bind-address=:8081",
+                "--metrics-bind-address=:8443",
+            ][..],
+            &["podwright", "manager", "--leader-elect=false", "--zap-log-level=debug", "--zap-devel"],
+        ] {
+            assert!(matches!(read(words).unwrap().command, Command::Manager(_)), "{words:?}");
+        }
+        assert!(
+            read(&["podwright", "manager", "--features", "peer-podz"])
+                .unwrap_err()
+                .to_string()
+                .contains("peer-pods")
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! The way to the API server, and the election.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Context;
+use kube::{
+    Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use podwright_api::{
+    Feature,
+    config::{Config, TlsMode},
+};
+use podwright_runtime::lease::{self, Leadership, LeaseParams};
+use tokio_util::sync::CancellationToken;
+
+use super::tasks::Tasks;
+
+/// How long the API server may take to answer at the start.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A manager with a certificate of its own that registers nothing, elects nobody and offers no VMs can do without.
+pub(super) fn is_needed(config: &Config) -> bool {
+    let capacity = &config.peer_pods.capacity;
+    let offers_vms =
+        config.has(Feature::PeerPods) && (capacity.default.is_some() || !capacity.nodes.is_empty());
+    let manages_tls = config.tls.mode == TlsMode::SelfManaged;
+    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms
+}
+
+/// Connects, and fails with the reason if the API server does not answer.
+pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)
+                .map_err(|error| anyhow::anyhow!("cannot use the kubeconfig {}: {error}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+        }
+        None => kube::Config::infer()
+            .await
+            .context("there is no cluster to talk to; give --kubeconfig, or run in a cluster")?,
+    };
+    let server = config.cluster_url.clone();
+    let client = Client::try_from(config)?;
+    let answer = tokio::time::timeout(CONNECT_TIMEOUT, client.apiserver_version()).await;
+    let version = answer
+        .map_err(|_| anyhow::anyhow!("no answer within {} s", CONNECT_TIMEOUT.as_secs()))
+        .and_then(|answer| answer.map_err(Into::into))
+        .with_context(|| {
+            format!(
+                "cannot reach the API server at {server}; check the address, the network and the credentials"
+            )
+        })?;
+    tracing::info!(%server, version = version.git_version, "connected");
+    Ok(client)
+}
+
+/// Takes part in the election until `released`; without one this replica leads.
+pub(super) fn elect(
+    config: &Config,
+    client: Option<&Client>,
+    identity: String,
+    released: CancellationToken,
+    tasks: &Tasks,
+) -> anyhow::Result<Leadership> {
+    let Some(client) = client.filter(|_| config.leader_election.enabled) else {
+        return Ok(Leadership::always());
+    };
+    let election = &config.leader_election;
+    let params = LeaseParams {
+        namespace: config.home().to_owned(),
+        name: election.lease.clone(),
+        identity,
+        duration: election.lease_duration.get(),
+        renew_deadline: election.renew_deadline.get(),
+        retry: election.retry_period.get(),
+    };
+    let (leadership, task) = lease::run(client.clone(), params, released)?;
+    tasks.spawn_base("leader election", async move { Ok(task.await?) });
+    Ok(leadership)
+}

@@ -1,0 +1,15 @@
+//! The built binary on a real API server, with its own ServiceAccount and the rights that we ship.
+//!
+//! Tests share labs by configuration; each owns its namespaces and nodes, so they may run side by side.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod availability;
+mod bad_input;
+mod capacity;
+mod https;
+mod injector;
+mod labs;
+mod peer_pod_options;
+mod peer_pods;
+mod registration;

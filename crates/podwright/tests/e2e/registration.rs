@@ -1,0 +1,102 @@
+//! How we are registered, and what that means for others.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use k8s_openapi::{
+    ByteString,
+    api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::labs::{create, in_namespace, options, peer_pod, plain, soon};
+
+#[tokio::test]
+async fn a_registration_that_somebody_changes_is_put_right() {
+    let lab = options().await;
+    let api: Api<MutatingWebhookConfiguration> = Api::all(lab.client().unwrap());
+    let before = api.get("podwright").await.unwrap();
+    for damage in [
+        json!([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": STANDARD.encode("nonsense")}]),
+        json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]),
+        json!([{"op": "remove", "path": "/webhooks"}]),
+    ] {
+        let damage = Patch::Json::<()>(serde_json::from_value(damage).unwrap());
+        let damaged = api.patch("podwright", &PatchParams::default(), &damage).await.unwrap();
+        soon(|| async {
+            let after = api.get("podwright").await?;
+            anyhow::ensure!(
+                after.metadata.resource_version != damaged.metadata.resource_version,
+                "still as damaged"
+            );
+            anyhow::ensure!(after.webhooks == before.webhooks, "not as before: {:?}", after.webhooks);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_replaced_webhooks_own_registration_goes_on_working() {
+    in_namespace(plain().await, "legacy", |client, namespace| async move {
+        let secret = Api::<Secret>::namespaced(client.clone(), "podwright-system").get("podwright-tls").await?;
+        let ByteString(ca) = &secret.data.unwrap()["ca.crt"];
+        let legacy: MutatingWebhookConfiguration = serde_json::from_value(json!({
+            "metadata": {"name": "peer-pods-webhook-mutating-webhook-configuration"},
+            "webhooks": [{
+                "name": "mwebhook.peerpods.io", "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded", "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": format!("{}/mutate-v1-pod", plain().await.webhook_url().unwrap()), "caBundle": STANDARD.encode(ca)},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "Namespaced"}],
+                // A namespace that our own registration leaves out.
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "podwright-system"}},
+            }],
+        }))?;
+        Api::all(client.clone()).create(&PostParams::default(), &legacy).await?;
+        soon(|| async {
+            let mut pod = peer_pod("", &json!([{"name": "a", "image": "x", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]));
+            pod.metadata = serde_json::from_value(json!({"generateName": format!("{namespace}-")}))?;
+            pod.spec.as_mut().unwrap().security_context =
+                serde_json::from_value(json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}))?;
+            pod.spec.as_mut().unwrap().service_account_name = Some("podwright".to_owned());
+            let pod: Value = create(&client, "podwright-system", &pod).await?;
+            anyhow::ensure!(pod["spec"]["containers"][0]["resources"]["limits"]["kata.peerpods.io/vm"] == "1", "not yet: {pod}");
+            Ok(())
+        })
+        .await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn at_rest_nothing_is_written_but_the_lease() {
+    let lab = options().await;
+    let audit = || {
+        let text = std::fs::read_to_string(lab.log("audit")).unwrap();
+        let ours = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter(|entry| {
+            entry["user"]["username"] == "system:serviceaccount:podwright-system:podwright"
+                && !matches!(entry["verb"].as_str(), Some("get" | "list" | "watch"))
+        });
+        let (leases, others): (Vec<Value>, Vec<Value>) =
+            ours.partition(|entry| entry["objectRef"]["resource"] == "leases");
+        (leases.len(), others)
+    };
+    // Three renewals later is about six seconds later; other tests of this lab change no object that we write to, but for
+    // the registration that one of them empties.
+    let (leases, before) = audit();
+    soon(|| async {
+        anyhow::ensure!(audit().0 >= leases + 3, "no three renewals yet");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let after = audit().1;
+    let new: Vec<&Value> = after[before.len()..]
+        .iter()
+        .filter(|entry| entry["objectRef"]["resource"] != "mutatingwebhookconfigurations")
+        .collect();
+    assert!(new.is_empty(), "{new:?}");
+}

@@ -76,7 +76,7 @@ e2e: need-cargo need-go ## Only the tests on the real control plane
 
 .PHONY: bench
 bench: need-cargo ## Measure admission (BENCH_ARGS="--peer URL": beside another webhook)
-	$(CARGO) xtask bench admission $(BENCH_ARGS)
+	$(CARGO) run --release --locked --package xtask -- bench admission $(BENCH_ARGS)
 
 .PHONY: generate-certs
 generate-certs: need-cargo ## Write ./_certs/{ca.crt,tls.crt,tls.key} for --cert-dir

@@ -19,6 +19,7 @@ use tokio_rustls::TlsConnector;
 /// What one round showed.
 #[derive(Clone, Copy)]
 pub(super) struct Figures {
+    pub(super) requests: usize,
     pub(super) per_second: f64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
@@ -45,7 +46,7 @@ pub(super) fn run(url: &str, review: &Bytes, connections: usize, time: Duration)
     let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100].as_secs_f64() * 1000.0;
     #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 reviews")]
     let per_second = latencies.len() as f64 / elapsed.as_secs_f64();
-    Ok(Figures { per_second, p50_ms: at(50), p99_ms: at(99) })
+    Ok(Figures { requests: latencies.len(), per_second, p50_ms: at(50), p99_ms: at(99) })
 }
 
 async fn worker(uri: Uri, review: Bytes, until: Instant) -> anyhow::Result<Vec<Duration>> {

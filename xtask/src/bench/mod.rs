@@ -51,46 +51,68 @@ pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
     }
 }
 
+/// A server under test.
+struct Target {
+    name: &'static str,
+    url: String,
+    pid: Option<u32>,
+    rounds: Vec<Figures>,
+}
+
 fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
     ensure!(
         arguments.connections > 0 && arguments.seconds > 0 && arguments.rounds > 0,
         "give at least one of each"
     );
+    let cores = std::thread::available_parallelism()?.get();
     let ours = server::Server::start()?;
-    pin_to_last_core();
+    pin_to_core(cores - 1);
     let review = hyper::body::Bytes::from_static(REVIEW);
     println!(
-        "admission: a review of {} bytes, {} connections, {} rounds of {} s, {} cores",
+        "admission: a review of {} bytes, {} connections, {} rounds of {} s, {cores} cores",
         review.len(),
         arguments.connections,
         arguments.rounds,
         arguments.seconds,
-        std::thread::available_parallelism()?,
     );
-    let mut targets = vec![("podwright", ours.url(), Some(ours.pid()), Vec::new())];
-    if let Some(peer) = &arguments.peer {
-        targets.push(("peer", peer.clone(), arguments.peer_pid, Vec::new()));
+    let mut targets =
+        vec![Target { name: "podwright", url: ours.url(), pid: Some(ours.pid()), rounds: Vec::new() }];
+    if let Some(url) = arguments.peer.clone() {
+        targets.push(Target { name: "peer", url, pid: arguments.peer_pid, rounds: Vec::new() });
     }
     let round = |url: &str, time| load::run(url, &review, arguments.connections, time);
-    for (name, url, _, _) in &targets {
-        round(url, Duration::from_secs(1)).with_context(|| format!("warming {name} up"))?;
+    for target in &targets {
+        round(&target.url, Duration::from_secs(1)).with_context(|| format!("warming {} up", target.name))?;
     }
+    let used = |target: &Target| target.pid.and_then(server::cpu_time);
+    let before: Vec<Option<Duration>> = targets.iter().map(used).collect();
     for _ in 0..arguments.rounds {
-        for (name, url, _, rounds) in &mut targets {
-            rounds.push(
-                round(url, Duration::from_secs(arguments.seconds)).with_context(|| (*name).to_owned())?,
-            );
+        for target in &mut targets {
+            let figures = round(&target.url, Duration::from_secs(arguments.seconds)).context(target.name)?;
+            target.rounds.push(figures);
         }
     }
-    println!("{:<10} {:>10} {:>10} {:>10} {:>12}", "server", "req/s", "p50 ms", "p99 ms", "resident MiB");
+    println!(
+        "{:<10} {:>10} {:>10} {:>10} {:>12} {:>13}",
+        "server", "req/s", "p50 ms", "p99 ms", "cpu us/req", "resident MiB"
+    );
     let mut middle = Vec::new();
-    for (name, _, pid, rounds) in &mut targets {
-        let figures = median(rounds);
-        let memory =
-            pid.and_then(server::resident_mib).map_or_else(|| "-".to_owned(), |mib| format!("{mib:.1}"));
+    for (target, before) in targets.iter_mut().zip(before) {
+        let requests: usize = target.rounds.iter().map(|round| round.requests).sum();
+        let spent = used(target).zip(before).map(|(after, before)| after.saturating_sub(before));
+        #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 reviews")]
+        let each = spent.map(|spent| spent.as_secs_f64() * 1e6 / requests as f64);
+        let memory = target.pid.and_then(server::resident_mib);
+        let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        let figures = median(&mut target.rounds);
         println!(
-            "{name:<10} {:>10.0} {:>10.2} {:>10.2} {memory:>12}",
-            figures.per_second, figures.p50_ms, figures.p99_ms
+            "{:<10} {:>10.0} {:>10.2} {:>10.2} {:>12} {:>13}",
+            target.name,
+            figures.per_second,
+            figures.p50_ms,
+            figures.p99_ms,
+            shown(each),
+            shown(memory)
         );
         middle.push(figures.per_second);
     }
@@ -106,11 +128,10 @@ fn median(rounds: &mut [Figures]) -> Figures {
     rounds[rounds.len() / 2]
 }
 
-/// The servers run on the first core.
-fn pin_to_last_core() {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+/// Keeps the load away from the servers, which run on the first core.
+fn pin_to_core(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
-    set.set(cores - 1);
+    set.set(core);
     if rustix::thread::sched_setaffinity(None, &set).is_err() {
         eprintln!("bench: cannot pin the load to a core; the figures will vary more");
     }

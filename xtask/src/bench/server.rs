@@ -93,6 +93,15 @@ fn build() -> anyhow::Result<PathBuf> {
     executables.next_back().context("cargo did not say where the binary is")
 }
 
+/// The processor time that the process has used so far.
+pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the bracket may contain anything; user and system time are the 12th and 13th field after it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    Some(Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second()).ok()?)
+}
+
 /// What the process holds in memory.
 pub(super) fn resident_mib(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -15,19 +15,28 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         "podwright-api",
         &["tokio", "kube-client", "hyper", "axum", "rand", "podwright-core", "podwright-runtime"],
     ),
-    ("podwright-core", &["tokio", "kube-client", "hyper", "axum", "rand", "jiff", "podwright-runtime"]),
+    ("podwright-core", &["tokio", "kube-client", "hyper", "axum", "rand", "podwright-runtime"]),
     ("podwright-runtime", &["podwright-api", "podwright-core"]),
     ("podwright-admission", &["kube-client", "kube-runtime", "podwright-controllers", "podwright-runtime"]),
     ("podwright-controllers", &["podwright-admission", "oci-client"]),
     ("podwright", &["podwright-lab"]),
 ];
 
+/// What a crate must not name itself, though it may come along with the types of others.
+const UNNAMED: &[(&str, &[&str])] = &[("podwright-core", &["jiff", "kube", "k8s-openapi"])];
+
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let mut complaints = Vec::new();
     for (package, forbidden) in FORBIDDEN {
-        let used = dependencies(root, package)?;
+        let used = dependencies(root, package, &[])?;
         for name in forbidden.iter().filter(|name| used.contains(**name)) {
             complaints.push(format!("{package} must not use {name}; see docs/architecture.md"));
+        }
+    }
+    for (package, unnamed) in UNNAMED {
+        let named = dependencies(root, package, &["--depth", "1"])?;
+        for name in unnamed.iter().filter(|name| named.contains(**name)) {
+            complaints.push(format!("{package} must not depend on {name} itself; see docs/architecture.md"));
         }
     }
     for member in members(root)? {
@@ -44,9 +53,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     bail!("{}", complaints.join("\n"));
 }
 
-fn dependencies(root: &Path, package: &str) -> anyhow::Result<BTreeSet<String>> {
+fn dependencies(root: &Path, package: &str, options: &[&str]) -> anyhow::Result<BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--package", package, "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .args(options)
         .current_dir(root)
         .output()
         .context("failed to run cargo tree")?;

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod facts;
 mod fault;
 mod metrics;
 mod review;
@@ -12,5 +13,6 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub use facts::{FactError, FactSource, Finding, NoFacts};
 pub use metrics::AdmissionMetrics;
 pub use server::{AdmissionOptions, MAX_BODY, router};

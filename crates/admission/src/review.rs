@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use podwright_core::mutate::{Ask, Outcome};
+use podwright_core::mutate::{self, Ask, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -31,6 +31,8 @@ struct Request<'b> {
     #[serde(borrow, default)]
     sub_resource: Cow<'b, str>,
     #[serde(borrow, default)]
+    namespace: Cow<'b, str>,
+    #[serde(borrow, default)]
     kind: Kind<'b>,
     #[serde(borrow)]
     object: Option<&'b RawValue>,
@@ -49,7 +51,8 @@ pub(crate) struct Question<'b> {
     /// The version to answer in.
     api_version: Cow<'b, str>,
     uid: Cow<'b, str>,
-    pub(crate) ask: Ask,
+    ask: Ask,
+    namespace: Cow<'b, str>,
     /// The pod's JSON.
     pub(crate) pod: &'b str,
 }
@@ -90,7 +93,12 @@ impl<'b> Question<'b> {
         };
         let pod = request.object.map(RawValue::get).filter(|pod| *pod != "null");
         let pod = pod.ok_or_else(|| Fault::bad("the request has no object"))?;
-        Ok(Self { api_version: review.api_version, uid: request.uid, ask, pod })
+        Ok(Self { api_version: review.api_version, uid: request.uid, ask, namespace: request.namespace, pod })
+    }
+
+    /// What is asked, as mutators see it.
+    pub(crate) fn request(&self) -> mutate::Request<'_> {
+        mutate::Request { ask: self.ask, namespace: &self.namespace }
     }
 
     /// The answer to it, in the version that it came in.

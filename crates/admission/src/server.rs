@@ -13,11 +13,11 @@ use axum::{
 };
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use podwright_api::{Feature, LongDuration};
-use podwright_core::mutate::Pipeline;
+use podwright_core::mutate::{Facts, Lookup, Pipeline, Review};
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{fault::Fault, metrics::AdmissionMetrics, review::Question};
+use crate::{facts::FactSource, fault::Fault, metrics::AdmissionMetrics, review::Question};
 
 /// The largest review that is read. An API server stores objects of 1.5 MiB and an UPDATE carries two of them.
 pub const MAX_BODY: usize = 7 * 1024 * 1024;
@@ -34,18 +34,28 @@ pub struct AdmissionOptions {
     pub max_in_flight: usize,
 }
 
+/// How often a decision may ask for more facts: the workload, its owner, then template and node.
+const ROUNDS: usize = 5;
+
 struct Admission {
     pipeline: Pipeline,
+    source: Arc<dyn FactSource>,
     timeout: Duration,
     turns: Semaphore,
     metrics: AdmissionMetrics,
 }
 
 /// The routes of the admission server: one for each feature of the pipeline, and the replaced projects' own.
-pub fn router(pipeline: Pipeline, options: AdmissionOptions, metrics: AdmissionMetrics) -> Router {
+pub fn router(
+    pipeline: Pipeline,
+    source: Arc<dyn FactSource>,
+    options: AdmissionOptions,
+    metrics: AdmissionMetrics,
+) -> Router {
     let features: Vec<Feature> = pipeline.features().collect();
     let admission = Arc::new(Admission {
         pipeline,
+        source,
         timeout: options.timeout,
         turns: Semaphore::new(options.max_in_flight),
         metrics: metrics.clone(),
@@ -60,8 +70,13 @@ pub fn router(pipeline: Pipeline, options: AdmissionOptions, metrics: AdmissionM
     for feature in &features {
         router = router.route(&feature.path(), route(vec![*feature]));
     }
-    if features.contains(&Feature::PeerPods) {
-        router = router.route(LEGACY_PATH, route(vec![Feature::PeerPods]));
+    let legacy: Vec<Feature> = features
+        .iter()
+        .copied()
+        .filter(|feature| matches!(feature, Feature::Sizing | Feature::PeerPods))
+        .collect();
+    if !legacy.is_empty() {
+        router = router.route(LEGACY_PATH, route(legacy));
     }
     let served: Vec<String> = features.into_iter().map(Feature::path).collect();
     let lost = format!("nothing is served here; the webhooks are at {}\n", served.join(", "));
@@ -113,8 +128,27 @@ impl Admission {
         })?;
         let question = Question::read(&body)?;
         let observe = |feature, verdict| self.metrics.verdict(feature, verdict);
-        let outcome = self.pipeline.run(features, question.ask, question.pod, observe)?;
-        question.answer(&outcome)
+        let mut facts = Facts::default();
+        for _ in 0..ROUNDS {
+            match self.pipeline.run(features, &question.request(), question.pod, &facts, observe)? {
+                Review::Done(outcome) => return question.answer(&outcome),
+                Review::Needs(lookups) => self.look_up(&mut facts, lookups).await?,
+            }
+        }
+        Err(Fault::ours("a decision asks for facts without end; this is a bug in Podwright"))
+    }
+
+    async fn look_up(&self, facts: &mut Facts, lookups: Vec<Lookup>) -> Result<(), Fault> {
+        for lookup in lookups {
+            let found = self.source.find(&lookup).await.map_err(|error| {
+                Fault::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format!("{lookup:?} could not be looked up: {error}"),
+                )
+            })?;
+            facts.insert(lookup, found);
+        }
+        Ok(())
     }
 }
 

@@ -10,14 +10,14 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{Request, StatusCode};
 use podwright_api::{Feature, config::PeerPodsConfig};
 use podwright_core::{
-    mutate::{Ask, Mutator, Outcome, PeerPods, Pipeline},
+    mutate::{self, Facts, Mutator, Outcome, PeerPods, Pipeline, Review},
     pod::PodView,
 };
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::{AdmissionMetrics, AdmissionOptions, MAX_BODY, router};
+use crate::{AdmissionMetrics, AdmissionOptions, MAX_BODY, NoFacts, router};
 
 const PATH: &str = "/mutate/peer-pods";
 
@@ -30,7 +30,7 @@ fn server_with(mutator: impl Mutator + 'static, timeout: Duration) -> Server {
     let mut registry = Registry::default();
     let metrics = AdmissionMetrics::register(&mut registry);
     let pipeline = Pipeline::new(vec![Box::new(mutator)]);
-    let router = router(pipeline, AdmissionOptions { timeout, max_in_flight: 4 }, metrics);
+    let router = router(pipeline, Arc::new(NoFacts), AdmissionOptions { timeout, max_in_flight: 4 }, metrics);
     Server { router, registry: Arc::new(registry) }
 }
 
@@ -186,9 +186,9 @@ impl Mutator for Panics {
         Feature::PeerPods
     }
 
-    fn review(&self, _: Ask, pod: &PodView) -> Outcome {
+    fn review(&self, _: &mutate::Request<'_>, pod: &PodView, _: &Facts) -> Review {
         assert!(pod.spec.runtime_class_name.is_none(), "on purpose");
-        Outcome::skipped()
+        Review::Done(Outcome::skipped())
     }
 }
 

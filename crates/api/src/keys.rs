@@ -23,3 +23,15 @@ pub const ADAPTOR_OWNER: &str = "kata.peerpods.io/caa-owner";
 
 /// On a mirror pod: it is a static pod's reflection and cannot be changed.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+
+/// On a DaemonSet, or on its pods: the FlexDaemonsetTemplate by which they are sized. Empty: none.
+pub const RESOURCE_TEMPLATE: &str = "flexdaemonsets.xai/resource-template";
+/// On a DaemonSet: what becomes of its pods when they cannot be sized, `Deny` or `Allow`.
+pub const SIZING_ON_ERROR: &str = "podwright.io/sizing-on-error";
+/// On a sized pod: by which template, node and rules it was sized.
+pub const SIZED_BY: &str = "podwright.io/sized-by";
+
+/// On an ExtendedDaemonSet's pod: a digest of the resource overrides that its Node carries. There only if there are any.
+pub const EDS_NODE_OVERRIDES: &str = "extendeddaemonset.datadoghq.com/nodehash";
+/// Label on an ExtendedDaemonSet's pod: the ExtendedDaemonsetSetting that gave it its resources. There only if one did.
+pub const EDS_SETTING: &str = "extendeddaemonsetsetting.datadoghq.com/name";

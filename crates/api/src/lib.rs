@@ -1,4 +1,4 @@
-//! What users write and read: the configuration file, annotation and label keys, feature names, defaults and
+//! What users write and read: the configuration file, custom resources, annotation and label keys, feature names, defaults and
 //! their validation.
 //!
 //! Values only. Nothing here talks to a cluster, reads a clock or the environment, or decides anything about a
@@ -9,7 +9,10 @@
 pub mod config;
 mod duration;
 mod feature;
+pub mod flex;
 pub mod keys;
+mod selector;
 
 pub use duration::{BadDuration, LongDuration};
 pub use feature::{Feature, UnknownFeature};
+pub use selector::{NodeSelector, Operator, Requirement};

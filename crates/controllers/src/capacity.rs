@@ -6,16 +6,16 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ListParams, Patch, PatchParams},
     runtime::{
-        Controller, WatchStreamExt,
-        controller::{self, Action, Config as ControllerConfig},
+        Controller,
+        controller::{Action, Config as ControllerConfig},
         events::{Event, EventType, Recorder, Reporter},
-        reflector, watcher,
+        reflector::{ReflectHandle, Store},
     },
 };
 use podwright_api::{config::PeerPodsConfig, keys};
@@ -23,7 +23,7 @@ use podwright_core::{
     capacity::{self, NodeOffer, Step, Wanted},
     quantity::Quantity,
 };
-use podwright_runtime::{lease::Leadership, probes::Gate};
+use podwright_runtime::lease::Leadership;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -49,8 +49,6 @@ pub struct Capacity {
     pub config: PeerPodsConfig,
     /// Whether this replica may write.
     pub leadership: Leadership,
-    /// Opened once all nodes are known.
-    pub synced: Gate,
     /// What is counted.
     pub metrics: CapacityMetrics,
 }
@@ -112,23 +110,9 @@ struct Context {
 
 impl Capacity {
     /// Runs until cancelled.
-    pub async fn run(self, cancel: CancellationToken) {
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        let (reader, writer) = reflector::store();
-        let (resource, synced) = (self.config.resource.clone(), self.synced.clone());
-        let stream = watcher(nodes.clone(), watcher::Config::default())
-            .default_backoff()
-            .modify(move |node| prune(node, &resource))
-            .reflect(writer)
-            // Not `wait_until_ready`: the store wakes only one of those who wait, and the controller is one.
-            .inspect_ok(move |event| {
-                if matches!(event, watcher::Event::InitDone) {
-                    synced.open();
-                }
-            })
-            .touched_objects();
+    pub async fn run(self, changes: ReflectHandle<Node>, nodes: Store<Node>, cancel: CancellationToken) {
         let context = Arc::new(Context {
-            nodes,
+            nodes: Api::all(self.client.clone()),
             pods: Api::all(self.client.clone()),
             recorder: Recorder::new(
                 self.client.clone(),
@@ -137,24 +121,19 @@ impl Capacity {
             capacity: self,
         });
         let elections = elections(context.capacity.leadership.clone());
-        Controller::for_stream(stream, reader)
+        Controller::for_shared_stream(changes, nodes)
             .with_config(ControllerConfig::default().concurrency(CONCURRENCY))
             .reconcile_all_on(elections)
             .graceful_shutdown_on(cancel.cancelled_owned())
             .run(reconcile, failed, context)
-            .for_each(|result| {
-                // What a reconcile could not do has been told by `failed`; the rest is trouble with the watch.
-                if let Err(error @ controller::Error::QueueError(_)) = result {
-                    tracing::warn!(%error, cause = std::error::Error::source(&error).map(ToString::to_string), "failed to watch nodes");
-                }
-                std::future::ready(())
-            })
+            // What could not be done has been told by `failed`.
+            .for_each(|_| std::future::ready(()))
             .await;
     }
 }
 
 /// An item each time that leadership changes hands: whoever takes over looks at every node.
-fn elections(leadership: Leadership) -> impl Stream<Item = ()> + Send + Sync + 'static {
+pub(crate) fn elections(leadership: Leadership) -> impl Stream<Item = ()> + Send + Sync + 'static {
     futures::stream::unfold(leadership, |mut leadership| async move {
         leadership.changed().await;
         Some(((), leadership))
@@ -258,8 +237,8 @@ impl Context {
     }
 }
 
-/// Keeps what is looked at, so that thousands of nodes fit in little memory.
-fn prune(node: &mut Node, resource: &str) {
+/// Of all that the API server remembers of who wrote what, keeps whether the offer is ours.
+pub(crate) fn keep_only_our_fields(node: &mut Node, resource: &str) {
     let ours = node.managed_fields().iter().any(|entry| {
         entry.manager.as_deref() == Some(FIELD_MANAGER)
             && entry
@@ -268,18 +247,6 @@ fn prune(node: &mut Node, resource: &str) {
                 .is_some_and(|fields| fields.0.pointer(&owned_path(resource)).is_some())
     });
     node.managed_fields_mut().retain(|entry| ours && entry.manager.as_deref() == Some(FIELD_MANAGER));
-    node.spec = None;
-    if let Some(status) = &mut node.status {
-        let (capacity, allocatable) = (status.capacity.take(), status.allocatable.take());
-        let only = |list: Option<BTreeMap<String, _>>| {
-            list.map(|list| list.into_iter().filter(|(name, _)| name == resource).collect())
-        };
-        *status = k8s_openapi::api::core::v1::NodeStatus {
-            capacity: only(capacity),
-            allocatable: only(allocatable),
-            ..Default::default()
-        };
-    }
 }
 
 /// Where managed fields name the offer.
@@ -297,7 +264,7 @@ fn offer(node: &Node, resource: &str) -> NodeOffer {
         annotations: node.annotations().clone(),
         capacity: vms(status.and_then(|status| status.capacity.as_ref())),
         allocatable: vms(status.and_then(|status| status.allocatable.as_ref())),
-        // `prune` keeps managed fields only where they name the offer as ours.
+        // Managed fields are kept only where they name the offer as ours.
         ours: !node.managed_fields().is_empty(),
     }
 }
@@ -321,7 +288,7 @@ mod tests {
             "status": {"capacity": {"cpu": "4", "kata.peerpods.io/vm": "10"}, "allocatable": {"kata.peerpods.io/vm": "9"}, "images": [{"names": ["x"]}]},
         }))
         .unwrap();
-        prune(&mut node, keys::VM_RESOURCE);
+        keep_only_our_fields(&mut node, keys::VM_RESOURCE);
         node
     }
 
@@ -333,11 +300,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_node_is_what_is_looked_at() {
-        let node = node(FIELD_MANAGER, "f:kata.peerpods.io/vm");
-        let offer = offer(&node, keys::VM_RESOURCE);
+    fn an_offer_is_read_from_the_status() {
+        let offer = offer(&node(FIELD_MANAGER, "f:kata.peerpods.io/vm"), keys::VM_RESOURCE);
         assert_eq!((offer.capacity, offer.allocatable), (Some(10), Some(9)));
         assert_eq!(offer.labels["a"], "b");
-        assert!(node.spec.is_none() && node.status.unwrap().images.is_none());
     }
 }

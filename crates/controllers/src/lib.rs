@@ -5,5 +5,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod caches;
 pub mod capacity;
+pub mod lookups;
+mod nodes;
 pub mod registration;
+pub mod sizing;

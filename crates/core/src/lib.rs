@@ -12,3 +12,4 @@ pub mod node;
 pub mod pod;
 pub mod quantity;
 pub mod registration;
+pub mod sizing;

@@ -10,6 +10,8 @@ use podwright_api::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::pod::DaemonOwner;
+
 /// The MutatingWebhookConfiguration as it should be: what we write, and nothing of what others may write.
 ///
 /// `ca_bundle` is PEM text. Without one the API server's own roots count, or cert-manager's injector fills it in.
@@ -40,6 +42,9 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value 
         })
     };
     let (concerns, rules, failure_policy) = match feature {
+        Feature::Sizing => {
+            (daemon_pod_expression(), vec![rule("CREATE", "pods")], config.sizing.failure_policy)
+        }
         Feature::PeerPods => (
             peer_pod_expression(&config.peer_pods.runtime_classes),
             vec![rule("CREATE", "pods"), rule("UPDATE", "pods/resize")],
@@ -71,10 +76,30 @@ fn peer_pod_expression(classes: &[String]) -> String {
     format!("has(object.spec.runtimeClassName) && object.spec.runtimeClassName in [{}]", names.join(", "))
 }
 
+fn daemon_pod_expression() -> String {
+    let kinds = DaemonOwner::KINDS
+        .map(|(version, kind)| format!("(owner.apiVersion == '{version}' && owner.kind == '{kind}')"));
+    format!(
+        "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, {})",
+        kinds.join(" || ")
+    )
+}
+
+/// Whether pods of this namespace are sent to us.
+#[must_use]
+pub fn admits(config: &Config, namespace: &str) -> bool {
+    let watched = &config.watch_namespaces;
+    namespace != KUBE_SYSTEM
+        && namespace != config.home()
+        && (watched.is_empty() || watched.iter().any(|one| one == namespace))
+}
+
+const KUBE_SYSTEM: &str = "kube-system";
+
 /// Never our own namespace and never kube-system: what we need to come up must not wait for us.
 fn namespaces(config: &Config) -> Value {
     let by_name = |operator: &str, values: &[&str]| json!({"key": "kubernetes.io/metadata.name", "operator": operator, "values": values});
-    let mut rules = vec![by_name("NotIn", &["kube-system", config.home()])];
+    let mut rules = vec![by_name("NotIn", &[KUBE_SYSTEM, config.home()])];
     if !config.watch_namespaces.is_empty() {
         let watched: Vec<&str> = config.watch_namespaces.iter().map(String::as_str).collect();
         rules.push(by_name("In", &watched));
@@ -129,10 +154,45 @@ mod tests {
         Config::read(yaml).unwrap()
     }
 
+    fn webhook_of(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value {
+        let webhooks = desired(config, ca_bundle)["webhooks"].clone();
+        let name = format!("{feature}.podwright.io");
+        webhooks.as_array().unwrap().iter().find(|webhook| webhook["name"] == name.as_str()).unwrap().clone()
+    }
+
+    #[test]
+    fn a_sizing_webhook_sees_new_pods_of_daemon_sets_only_and_holds_nobody_up() {
+        let webhook = webhook_of(Feature::Sizing, &Config::default(), None);
+        assert_eq!(
+            webhook["matchConditions"][0],
+            json!({
+                "name": "sizing",
+                "expression": "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, \
+                    (owner.apiVersion == 'apps/v1' && owner.kind == 'DaemonSet') || \
+                    (owner.apiVersion == 'datadoghq.com/v1alpha1' && owner.kind == 'ExtendedDaemonSetReplicaSet'))",
+            })
+        );
+        assert_eq!(webhook["matchConditions"][1]["name"], "not-a-mirror-pod");
+        assert_eq!(webhook["rules"].as_array().unwrap().len(), 1);
+        assert_eq!(webhook["rules"][0]["operations"], json!(["CREATE"]));
+        assert_eq!(webhook["rules"][0]["resources"], json!(["pods"]));
+        assert_eq!(webhook["failurePolicy"], "Ignore");
+        let strict = config("sizing: {failurePolicy: Fail}");
+        assert_eq!(webhook_of(Feature::Sizing, &strict, None)["failurePolicy"], "Fail");
+    }
+
+    #[test]
+    fn webhooks_are_registered_in_the_order_of_their_mutations() {
+        let webhooks = desired(&config("features: [peer-pods, sizing, peer-pods]"), None)["webhooks"].clone();
+        let names: Vec<&Value> =
+            webhooks.as_array().unwrap().iter().map(|webhook| &webhook["name"]).collect();
+        assert_eq!(names, ["sizing.podwright.io", "peer-pods.podwright.io"]);
+    }
+
     #[test]
     fn a_peer_pods_webhook_sees_peer_pods_only() {
         let config = config("peerPods: {runtimeClasses: [kata-remote, kata-two]}\nnamespace: home\n");
-        let webhook = &desired(&config, Some("PEM"))["webhooks"][0];
+        let webhook = webhook_of(Feature::PeerPods, &config, Some("PEM"));
         assert_eq!(
             webhook["matchConditions"][0]["expression"],
             "has(object.spec.runtimeClassName) && object.spec.runtimeClassName in ['kata-remote', 'kata-two']"
@@ -154,9 +214,17 @@ mod tests {
     #[test]
     fn a_manager_outside_the_cluster_is_registered_by_its_address() {
         let config = config("webhook: {url: 'https://127.0.0.1:9443/'}\nwatchNamespaces: [a]\n");
-        let webhook = &desired(&config, None)["webhooks"][0];
+        let webhook = webhook_of(Feature::PeerPods, &config, None);
         assert_eq!(webhook["clientConfig"], json!({"url": "https://127.0.0.1:9443/mutate/peer-pods"}));
         assert_eq!(webhook["namespaceSelector"]["matchExpressions"][1]["values"], json!(["a"]));
+    }
+
+    #[test]
+    fn what_is_not_registered_for_is_not_ours() {
+        let all = config("namespace: home");
+        assert!(admits(&all, "default") && !admits(&all, "home") && !admits(&all, "kube-system"));
+        let some = config("watchNamespaces: [a]");
+        assert!(admits(&some, "a") && !admits(&some, "b"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reference pages made from the code, so that they cannot say anything else.
+//! Reference pages and definitions of custom resources, made from the code, so that they cannot say anything else.
 
 mod config;
 
@@ -6,6 +6,9 @@ use std::{fmt::Write, fs, path::Path};
 
 use anyhow::{Context, bail};
 use clap::CommandFactory;
+use kube::CustomResourceExt;
+use podwright_api::flex::FlexDaemonsetTemplate;
+use serde::Serialize;
 
 pub(crate) fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
     let schema = podwright_api::config::Config::schema();
@@ -13,6 +16,7 @@ pub(crate) fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
         ("docs/reference/cli.md", commands()),
         ("docs/reference/config.md", config::page(&schema)?),
         ("docs/reference/config.schema.json", serde_json::to_string_pretty(&schema)? + "\n"),
+        ("deploy/crds/flexdaemonsettemplates.yaml", definition(&FlexDaemonsetTemplate::crd())?),
     ];
     let mut stale = Vec::new();
     for (name, wanted) in files {
@@ -35,6 +39,12 @@ pub(crate) fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
         println!("gen: all files are up to date");
     }
     Ok(())
+}
+
+fn definition(crd: &impl Serialize) -> anyhow::Result<String> {
+    // By way of a JSON value, whose keys are in order.
+    let value = serde_json::to_value(crd)?;
+    Ok(format!("# Made by `cargo xtask gen`.\n{}", serde_saphyr::to_string(&value)?))
 }
 
 fn commands() -> String {

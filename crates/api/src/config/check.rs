@@ -1,4 +1,4 @@
-use super::{Config, Operator, TlsMode};
+use super::{Config, TlsMode};
 use crate::Feature;
 
 /// Values that cannot be meant, each with its key.
@@ -62,6 +62,10 @@ impl Config {
                 && election.retry_period < election.renew_deadline,
             "leaderElection: retryPeriod must be shorter than renewDeadline, and that shorter than leaseDuration",
         );
+        require(
+            !self.has(Feature::Sizing) || self.sizing.drift.max_unavailable > 0,
+            "sizing.drift.maxUnavailable: must be at least 1; to replace no pods at all, leave onDrift of the templates at Report",
+        );
         if self.has(Feature::PeerPods) {
             self.check_peer_pods(&mut require);
         }
@@ -89,13 +93,10 @@ impl Config {
             "peerPods.keep: a resource cannot be both kept on the node and a device of the VM",
         );
         for entry in &peer_pods.capacity.nodes {
-            for requirement in &entry.selector.match_expressions {
-                let needs_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
-                require(
-                    needs_values != requirement.values.is_empty(),
-                    "peerPods.capacity.nodes[].selector: In and NotIn need values, Exists and DoesNotExist take none",
-                );
-            }
+            require(
+                entry.selector.makes_sense(),
+                "peerPods.capacity.nodes[].selector: In and NotIn need values, Exists and DoesNotExist take none",
+            );
         }
     }
 }
@@ -147,6 +148,7 @@ mod tests {
             ("tls: {caLifetime: 60s, servingLifetime: 30s, propagation: 30s}", "tls.propagation"),
             ("webhook: {register: false}", "webhook.register"),
             ("leaderElection: {leaseDuration: 5s}", "leaderElection"),
+            ("sizing: {drift: {maxUnavailable: 0}}", "sizing.drift.maxUnavailable"),
             ("peerPods: {runtimeClasses: []}", "peerPods.runtimeClasses"),
             ("peerPods: {runtimeClasses: [Kata]}", "peerPods.runtimeClasses"),
             ("peerPods: {resource: cpu}", "peerPods.resource"),

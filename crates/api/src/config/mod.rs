@@ -7,6 +7,7 @@ mod environment;
 mod peer_pods;
 mod read;
 mod serving;
+mod sizing;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,13 +15,14 @@ use serde::{Deserialize, Serialize};
 pub use check::InvalidConfig;
 pub use environment::BadVariable;
 pub use peer_pods::{
-    CapacityConfig, DownwardApi, FailurePolicy, NodeCapacity, NodeSelector, Operator, PeerPodsConfig,
-    PeerPodsMode, Requirement, Shrunk, VmSizing,
+    CapacityConfig, DownwardApi, FailurePolicy, NodeCapacity, PeerPodsConfig, PeerPodsMode, Shrunk, VmSizing,
 };
 pub use read::ReadError;
 pub use serving::{LeaderElectionConfig, LogFormat, LoggingConfig, TlsConfig, TlsMode, WebhookConfig};
+pub use sizing::{DriftConfig, OnError, SizingConfig, UnknownOnError};
 
 use crate::Feature;
+pub use crate::selector::{NodeSelector, Operator, Requirement};
 
 /// Everything that can be configured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +43,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// Which replica controls.
     pub leader_election: LeaderElectionConfig,
+    /// Sizing: DaemonSet pods as a share of their node.
+    pub sizing: SizingConfig,
     /// Peer pods: VM-backed pods accounted as VMs.
     pub peer_pods: PeerPodsConfig,
 }
@@ -58,6 +62,7 @@ impl Default for Config {
             webhook: WebhookConfig::default(),
             tls: TlsConfig::default(),
             leader_election: LeaderElectionConfig::default(),
+            sizing: SizingConfig::default(),
             peer_pods: PeerPodsConfig::default(),
         }
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::keys;
+use crate::{NodeSelector, keys};
 
 /// What the API server does with a pod when we cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,40 +142,4 @@ pub struct NodeCapacity {
     pub selector: NodeSelector,
     /// How many VMs each of them offers.
     pub vms: u32,
-}
-
-/// A label selector. Empty: every node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct NodeSelector {
-    /// Labels that must have these values.
-    pub match_labels: BTreeMap<String, String>,
-    /// Further conditions, all of which must hold.
-    pub match_expressions: Vec<Requirement>,
-}
-
-/// One condition on a label.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Requirement {
-    /// The label.
-    pub key: String,
-    /// How it is compared.
-    pub operator: Operator,
-    /// With `In` and `NotIn`: the values.
-    #[serde(default)]
-    pub values: Vec<String>,
-}
-
-/// How a label is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Operator {
-    /// Its value is one of these.
-    In,
-    /// Its value is none of these, or it is not there.
-    NotIn,
-    /// It is there.
-    Exists,
-    /// It is not there.
-    DoesNotExist,
 }

@@ -2,17 +2,30 @@
 //!
 //! A mutator is idempotent: run on its own result it gives no patch, because the API server calls again whenever
 //! somebody else has changed the pod since. It appends and never reorders.
+//!
+//! What it has to know beside the pod it asks for: a review either is done or says what must be looked up first. Whoever runs
+//! the pipeline looks that up and runs it again with the facts so far:
+//!
+//! ```text
+//! pod, facts ─→ run ─┬─ Done(outcome)
+//!     ↑              └─ Needs(lookups) ─→ caches, or the API server ─┐
+//!     └────────────────────────── facts, now more ←──────────────────┘
+//! ```
 
+mod facts;
 mod peer_pods;
 mod pipeline;
+mod sizing;
 
 use std::collections::BTreeMap;
 
 use json_patch::PatchOperation;
 use podwright_api::Feature;
 
+pub use facts::{Fact, Facts, Known, Lookup, WorkloadFacts};
 pub use peer_pods::{BadAmount, PeerPods};
 pub use pipeline::{Pipeline, PipelineError};
+pub use sizing::Sizing;
 
 use crate::pod::PodView;
 
@@ -25,13 +38,31 @@ pub enum Ask {
     Resize,
 }
 
+/// What the API server asks, beside the pod itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'r> {
+    /// What is about to happen to the pod.
+    pub ask: Ask,
+    /// The namespace that it is in, which a pod about to be created may not say itself.
+    pub namespace: &'r str,
+}
+
+/// What comes of looking at a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Review {
+    /// A decision.
+    Done(Outcome),
+    /// Not yet a decision: this has to be looked up first.
+    Needs(Vec<Lookup>),
+}
+
 /// One feature's change to pods.
 pub trait Mutator: Send + Sync {
     /// Whose change it is.
     fn feature(&self) -> Feature;
 
-    /// What is to happen to this pod.
-    fn review(&self, ask: Ask, pod: &PodView) -> Outcome;
+    /// What is to happen to this pod, by what is known so far. It asks only for what it does not know yet.
+    fn review(&self, request: &Request<'_>, pod: &PodView, facts: &Facts) -> Review;
 }
 
 /// What is to happen to a pod.

@@ -1,7 +1,7 @@
 use podwright_api::Feature;
 use serde_json::Value;
 
-use super::{Ask, Mutator, Outcome, Verdict};
+use super::{Facts, Mutator, Outcome, Request, Review, Verdict};
 use crate::pod::PodView;
 
 /// The mutators that are switched on, in their order.
@@ -40,23 +40,30 @@ impl Pipeline {
 
     /// Runs the mutators of these features over a pod's JSON, each on the result of the one before.
     ///
-    /// `observe` learns each feature's verdict. The first denial ends it.
+    /// The first denial ends it. Where one has to know more, it ends with what that is, to be run again from the start.
+    /// `observe` learns each feature's verdict once there is a decision.
     pub fn run(
         &self,
         features: &[Feature],
-        ask: Ask,
+        request: &Request<'_>,
         json: &str,
+        facts: &Facts,
         mut observe: impl FnMut(Feature, Verdict),
-    ) -> Result<Outcome, PipelineError> {
+    ) -> Result<Review, PipelineError> {
         let mut view = PodView::read(json)?;
         let mut total = Outcome::default();
+        let mut verdicts = Vec::new();
         let mut selected =
             self.mutators.iter().filter(|mutator| features.contains(&mutator.feature())).peekable();
         while let Some(mutator) = selected.next() {
-            let outcome = mutator.review(ask, &view);
-            observe(mutator.feature(), outcome.verdict());
+            let outcome = match mutator.review(request, &view, facts) {
+                Review::Done(outcome) => outcome,
+                needs @ Review::Needs(_) => return Ok(needs),
+            };
+            verdicts.push((mutator.feature(), outcome.verdict()));
             if outcome.denial.is_some() {
-                return Ok(outcome);
+                total = outcome;
+                break;
             }
             total.concerned |= outcome.concerned;
             total.warnings.extend(outcome.warnings);
@@ -71,38 +78,131 @@ impl Pipeline {
                 view = serde::Deserialize::deserialize(&document)?;
             }
         }
-        Ok(total)
+        for (feature, verdict) in verdicts {
+            observe(feature, verdict);
+        }
+        Ok(Review::Done(total))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use podwright_api::config::PeerPodsConfig;
+    use std::sync::Arc;
+
+    use podwright_api::{
+        config::{PeerPodsConfig, SizingConfig},
+        keys,
+    };
+    use serde_json::json;
 
     use super::*;
-    use crate::mutate::PeerPods;
+    use crate::{
+        mutate::{Ask, Fact, Lookup, PeerPods, Sizing, WorkloadFacts},
+        sizing::NodeFacts,
+    };
+
+    const REQUEST: Request<'static> = Request { ask: Ask::Create, namespace: "default" };
 
     fn pipeline() -> Pipeline {
-        Pipeline::new(vec![Box::new(PeerPods::new(&PeerPodsConfig::default()).unwrap())])
+        let peer_pods = PeerPods::new(&PeerPodsConfig::default()).unwrap();
+        Pipeline::new(vec![Box::new(peer_pods), Box::new(Sizing::new(&SizingConfig::default()))])
+    }
+
+    fn done(review: Review) -> Outcome {
+        match review {
+            Review::Done(outcome) => outcome,
+            Review::Needs(lookups) => panic!("not decided: {lookups:?}"),
+        }
     }
 
     #[test]
     fn only_the_features_asked_for_run() {
         let peer_pod = r#"{"spec":{"runtimeClassName":"kata-remote","containers":[{"name":"app"}]}}"#;
+        let facts = Facts::default();
         let mut seen = Vec::new();
-        let outcome = pipeline().run(&[], Ask::Create, peer_pod, |feature, _| seen.push(feature)).unwrap();
-        assert_eq!((outcome.verdict(), seen.len()), (Verdict::Skipped, 0));
-        let outcome = pipeline()
-            .run(&[Feature::PeerPods], Ask::Create, peer_pod, |feature, verdict| {
+        let review =
+            pipeline().run(&[], &REQUEST, peer_pod, &facts, |feature, _| seen.push(feature)).unwrap();
+        assert_eq!((done(review).verdict(), seen.len()), (Verdict::Skipped, 0));
+        let review = pipeline()
+            .run(&[Feature::PeerPods], &REQUEST, peer_pod, &facts, |feature, verdict| {
                 assert_eq!((feature, verdict), (Feature::PeerPods, Verdict::Mutated));
             })
             .unwrap();
-        assert_eq!(outcome.verdict(), Verdict::Mutated);
+        assert_eq!(done(review).verdict(), Verdict::Mutated);
     }
 
     #[test]
     fn what_is_no_pod_is_an_error_that_says_so() {
-        let error = pipeline().run(&[Feature::PeerPods], Ask::Create, "[1]", |_, _| {}).unwrap_err();
+        let error =
+            pipeline().run(&[Feature::PeerPods], &REQUEST, "[1]", &Facts::default(), |_, _| {}).unwrap_err();
         assert!(error.to_string().contains("not a Pod"), "{error}");
+    }
+
+    /// A peer pod that is also a sized DaemonSet's.
+    fn sized_peer_pod() -> Value {
+        json!({
+            "metadata": {
+                "annotations": {keys::RESOURCE_TEMPLATE: "tenth"},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent"}],
+            },
+            "spec": {"nodeName": "n", "runtimeClassName": "kata-remote", "containers": [{"name": "app"}]},
+        })
+    }
+
+    fn resolve(lookup: &Lookup) -> Fact {
+        match lookup {
+            Lookup::Workload { .. } => Fact::Workload(Arc::new(WorkloadFacts::default())),
+            Lookup::Template { .. } => Fact::Template(Arc::new(
+                serde_json::from_value(
+                    json!({"cpuPercentage": 50, "memoryPercentage": 25, "storagePercentage": 5}),
+                )
+                .unwrap(),
+            )),
+            Lookup::Node { name } => Fact::Node(Arc::new(NodeFacts {
+                name: name.clone(),
+                allocatable: serde_json::from_value(json!({"cpu": "8", "memory": "16Gi"})).unwrap(),
+                ..NodeFacts::default()
+            })),
+        }
+    }
+
+    fn decide(pod: &Value, mut observe: impl FnMut(Feature, Verdict)) -> Outcome {
+        let mut facts = Facts::default();
+        for _ in 0..5 {
+            match pipeline().run(Feature::ALL, &REQUEST, &pod.to_string(), &facts, &mut observe).unwrap() {
+                Review::Done(outcome) => return outcome,
+                Review::Needs(lookups) => {
+                    for lookup in lookups {
+                        let fact = resolve(&lookup);
+                        facts.insert(lookup, Some(fact));
+                    }
+                }
+            }
+        }
+        panic!("it never ends");
+    }
+
+    #[test]
+    fn a_sized_peer_pod_gets_a_vm_of_its_share_and_verdicts_are_told_once() {
+        let mut seen = Vec::new();
+        let outcome = decide(&sized_peer_pod(), |feature, verdict| seen.push((feature, verdict)));
+        assert_eq!(seen, [(Feature::Sizing, Verdict::Mutated), (Feature::PeerPods, Verdict::Mutated)]);
+        let mut pod = sized_peer_pod();
+        json_patch::patch(&mut pod, &outcome.patch).unwrap();
+        assert_eq!(pod["metadata"]["annotations"][keys::VM_VCPUS], "4");
+        assert_eq!(pod["metadata"]["annotations"][keys::VM_MEMORY], "4096");
+        assert_eq!(
+            pod["spec"]["containers"][0]["resources"]["requests"],
+            json!({"kata.peerpods.io/vm": "1"})
+        );
+        assert!(decide(&pod, |_, _| {}).patch.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_is_not_decided_yet_is_not_observed() {
+        let observe = |feature, verdict| panic!("{feature}: {verdict:?}");
+        let pod = sized_peer_pod().to_string();
+        let review = pipeline().run(Feature::ALL, &REQUEST, &pod, &Facts::default(), observe).unwrap();
+        assert!(matches!(&review, Review::Needs(lookups) if !lookups.is_empty()), "{review:?}");
     }
 }

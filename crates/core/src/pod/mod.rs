@@ -4,10 +4,16 @@
 //! concern to it, are not even looked at, and so survive.
 
 mod patch;
+mod placement;
+mod qos;
 mod view;
 
 pub use patch::PatchBuilder;
 pub(crate) use patch::pointer;
+pub use placement::{
+    Affinity, DaemonOwner, FieldRequirement, NodeAffinity, NodeTerm, OwnerReference, RequiredNodes,
+};
+pub use qos::QosClass;
 pub use view::{
     Claim, Container, DownwardFile, DownwardVolume, EnvSource, EnvVar, Metadata, PodView, ResourceFieldRef,
     ResourceList, Resources, RestartPolicy, Spec, Volume,

@@ -62,6 +62,33 @@ impl PatchBuilder {
         }
     }
 
+    /// Makes the map at `at` have exactly these entries, one operation for each that differs. A map that is missing is
+    /// created, unless it would be empty.
+    pub fn exactly<V: Serialize + PartialEq>(
+        &mut self,
+        at: &PointerBuf,
+        current: Option<&BTreeMap<String, V>>,
+        wanted: &BTreeMap<String, V>,
+    ) {
+        let Some(current) = current else {
+            if !wanted.is_empty() {
+                self.set(at.clone(), None, wanted);
+            }
+            return;
+        };
+        let entry = |key: &String| {
+            let mut path = at.clone();
+            path.push_back(Token::new(key));
+            path
+        };
+        for (key, value) in wanted {
+            self.set(entry(key), current.get(key), value);
+        }
+        for key in current.keys().filter(|key| !wanted.contains_key(*key)) {
+            self.remove(entry(key), true);
+        }
+    }
+
     /// The operations, in order.
     #[must_use]
     pub fn finish(self) -> Vec<PatchOperation> {
@@ -95,6 +122,22 @@ mod tests {
         assert_eq!(
             applied(json!({"metadata": {}}), patch),
             json!({"metadata": {"annotations": {"a/b~c": "1"}}})
+        );
+    }
+
+    #[test]
+    fn a_map_is_made_equal_entry_by_entry() {
+        let mut patch = PatchBuilder::default();
+        patch.exactly(
+            &annotations(),
+            Some(&map(&[("same", "1"), ("other/key", "1"), ("gone", "1")])),
+            &map(&[("same", "1"), ("other/key", "2"), ("new", "1")]),
+        );
+        assert_eq!(patch.operations.len(), 3);
+        let before = json!({"metadata": {"annotations": {"same": "1", "other/key": "1", "gone": "1"}}});
+        assert_eq!(
+            applied(before, patch),
+            json!({"metadata": {"annotations": {"same": "1", "other/key": "2", "new": "1"}}})
         );
     }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
+use super::placement::{Affinity, OwnerReference};
 use crate::quantity::Quantity;
 
 /// Amounts by resource name.
@@ -25,6 +26,12 @@ impl PodView {
         serde_json::from_str(json)
     }
 
+    /// The label's value, if it is set.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
     /// The annotation's value, if it is set.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
@@ -34,16 +41,25 @@ impl PodView {
 
 /// Names and annotations.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
     /// Annotations, if there are any.
     pub annotations: Option<BTreeMap<String, String>>,
+    /// Labels, if there are any.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Who owns it.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub owner_references: Vec<OwnerReference>,
 }
 
 /// What is to run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
+    /// The node that it is bound to, once it is.
+    pub node_name: Option<String>,
+    /// Where it may run, of which only the node by name is of interest.
+    pub affinity: Option<Affinity>,
     /// The RuntimeClass by name.
     pub runtime_class_name: Option<String>,
     /// Run one after the other, but for sidecars, before the containers.
@@ -189,7 +205,7 @@ pub struct DownwardFile {
 }
 
 /// The API server leaves empty lists out; others may write `null`.
-fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

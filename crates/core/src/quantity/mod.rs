@@ -26,6 +26,24 @@ pub(crate) enum Format {
     Exponent,
 }
 
+/// The smallest step of a computed amount, and how it is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// Thousandths, printed with decimal suffixes: cpu.
+    Milli,
+    /// Whole units, printed with binary suffixes: bytes.
+    Byte,
+}
+
+impl Grain {
+    const fn nanos(self) -> i128 {
+        match self {
+            Self::Milli => NANOS / 1000,
+            Self::Byte => NANOS,
+        }
+    }
+}
+
 /// An amount of some resource.
 ///
 /// ```
@@ -56,6 +74,43 @@ impl Quantity {
         Self { nanos: mebibytes as i128 * 1_048_576 * NANOS, format: Format::Binary }
     }
 
+    /// So many grains.
+    #[must_use]
+    pub fn of_grains(count: i128, grain: Grain) -> Self {
+        let format = match grain {
+            Grain::Milli => Format::Decimal,
+            Grain::Byte => Format::Binary,
+        };
+        Self { nanos: parse::capped(count.saturating_mul(grain.nanos())), format }
+    }
+
+    /// How many whole grains are in it.
+    #[must_use]
+    pub const fn floor_grains(&self, grain: Grain) -> i128 {
+        self.nanos.div_euclid(grain.nanos())
+    }
+
+    /// Rounded up to whole grains.
+    #[must_use]
+    pub fn rounded_up(&self, grain: Grain) -> Self {
+        let whole = self.ceil_to(&Self { nanos: grain.nanos(), format: self.format });
+        Self { nanos: parse::capped(whole.saturating_mul(grain.nanos())), format: self.format }
+    }
+
+    /// So many percent of it in whole grains, rounded down. What is finer than a grain counts as one before, as it does in
+    /// Kubernetes.
+    ///
+    /// ```
+    /// use podwright_core::quantity::{Grain, Quantity};
+    /// let three: Quantity = "3".parse().unwrap();
+    /// assert_eq!(three.percent_floor(29, Grain::Milli).to_string(), "870m");
+    /// ```
+    #[must_use]
+    pub fn percent_floor(&self, percent: u32, grain: Grain) -> Self {
+        let whole = self.rounded_up(grain).floor_grains(grain);
+        Self::of_grains((whole * i128::from(percent)).div_euclid(100), grain)
+    }
+
     /// Whether it is more than nothing.
     #[must_use]
     pub const fn is_positive(&self) -> bool {
@@ -67,6 +122,13 @@ impl Quantity {
     pub fn ceil_to(&self, unit: &Self) -> i128 {
         let unit = if unit.nanos > 0 { unit.nanos } else { NANOS };
         self.nanos.div_euclid(unit) + i128::from(self.nanos.rem_euclid(unit) != 0)
+    }
+}
+
+/// Nothing of it.
+impl Default for Quantity {
+    fn default() -> Self {
+        Self::ZERO
     }
 }
 
@@ -223,6 +285,42 @@ mod tests {
         assert_eq!(read("5Gi").ceil_to(&mebibyte), 5120);
         assert_eq!(read("1").ceil_to(&mebibyte), 1);
         assert_eq!(read("100M").ceil_to(&mebibyte), 96);
+    }
+
+    #[test]
+    fn percentages_are_exact_and_rounded_down_to_whole_grains() {
+        for (whole, percent, grain, part) in [
+            ("4", 10, Grain::Milli, "400m"),
+            ("3920m", 10, Grain::Milli, "392m"),
+            ("63770m", 10, Grain::Milli, "6377m"),
+            ("3", 29, Grain::Milli, "870m"),
+            ("10", 10, Grain::Milli, "1"),
+            ("15", 10, Grain::Milli, "1500m"),
+            ("16Gi", 15, Grain::Byte, "2576980377"),
+            ("15842424Ki", 15, Grain::Byte, "2433396326"),
+            ("260000000Ki", 15, Grain::Byte, "39000000Ki"),
+            ("95551679124", 5, Grain::Byte, "4777583956"),
+            ("100Gi", 5, Grain::Byte, "5Gi"),
+            ("8Gi", 50, Grain::Byte, "4Gi"),
+            ("50Gi", 1, Grain::Byte, "512Mi"),
+            ("2000", 50, Grain::Byte, "1k"),
+            ("100n", 100, Grain::Milli, "1m"),
+            ("500m", 100, Grain::Byte, "1"),
+            ("5", 10, Grain::Byte, "0"),
+        ] {
+            assert_eq!(read(whole).percent_floor(percent, grain).to_string(), part, "{percent}% of {whole}");
+        }
+    }
+
+    #[test]
+    fn no_whole_number_of_cores_loses_a_milli_to_a_percentage() {
+        for cores in 1..=128_u32 {
+            for percent in 1..=100_u32 {
+                let millis =
+                    Quantity::units(cores).percent_floor(percent, Grain::Milli).floor_grains(Grain::Milli);
+                assert_eq!(millis, i128::from(cores * percent * 10), "{percent}% of {cores}");
+            }
+        }
     }
 
     #[test]

@@ -3,17 +3,22 @@
 //! Each scene shows something and checks it. A check that does not hold fails the demo, so that CI can run it too.
 
 mod peer_pods;
+mod sizing;
 mod stage;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
 
 use self::stage::Stage;
 use crate::{Lab, LabOptions, Progress, progress};
 
 /// VMs on every node, more on the spot nodes: enough for all scenes.
 const CONFIG: &str = "peerPods:\n  capacity:\n    default: 10\n    nodes:\n    - selector: {matchLabels: {type: spot}}\n      vms: 20\n";
+
+/// How long anything may take that should happen soon.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Starts a lab, plays every scene and gives the lab back, for whoever wants to look around in it.
 pub async fn play() -> Result<Lab> {
@@ -22,9 +27,14 @@ pub async fn play() -> Result<Lab> {
     let lab = Lab::start(options).await?;
     let started = Instant::now();
     let stage = Stage::new(&lab)?;
-    let played = peer_pods::play(&stage).await;
+    let played = scenes(&stage).await;
     stage.curtain(played, progress::seconds(started.elapsed())).await?;
     Ok(lab)
+}
+
+async fn scenes(stage: &Stage<'_>) -> Result<()> {
+    sizing::play(stage).await?;
+    peer_pods::play(stage).await
 }
 
 /// Tells how to look around.
@@ -53,5 +63,19 @@ impl Stage<'_> {
             ),
             Err(error) => bail!("a scene broke off: {error:#}\n{}", self.lab.dump("default").await),
         }
+    }
+}
+
+/// A value as a person reads it.
+fn shown(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Object(fields)) => fields
+            .iter()
+            .map(|(key, value)| format!("{key}={}", shown(Some(value))))
+            .collect::<Vec<_>>()
+            .join(" "),
+        Some(other) => other.to_string(),
     }
 }

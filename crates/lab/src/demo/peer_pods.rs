@@ -1,6 +1,6 @@
 //! Peer pods: what was asked for, what is stored, what the node is charged, and how many VMs nodes offer.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::stage::Stage;
+use super::{SOON, shown, stage::Stage};
 use crate::{eventually, manifests, progress};
 
 const RUNTIME_CLASS: &str = include_str!("../../../../examples/peer-pods/runtimeclass.yaml");
@@ -20,7 +20,6 @@ const VM: &str = "kata.peerpods.io/vm";
 const VCPUS: &str = "io.katacontainers.config.hypervisor.default_vcpus";
 const MEMORY: &str = "io.katacontainers.config.hypervisor.default_memory";
 const GPUS: &str = "io.katacontainers.config.hypervisor.default_gpus";
-const SOON: Duration = Duration::from_secs(30);
 
 pub(super) async fn play(stage: &Stage<'_>) -> Result<()> {
     stage.title("Peer pods: a pod that runs in a VM of its own is accounted as a VM");
@@ -187,18 +186,4 @@ async fn running(stage: &Stage<'_>, namespace: &str, name: &str) -> Result<Value
         Ok(pod)
     })
     .await
-}
-
-/// A value as a person reads it.
-fn shown(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Object(fields)) => fields
-            .iter()
-            .map(|(key, value)| format!("{key}={}", shown(Some(value))))
-            .collect::<Vec<_>>()
-            .join(" "),
-        Some(other) => other.to_string(),
-    }
 }

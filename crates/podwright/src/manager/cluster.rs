@@ -19,13 +19,15 @@ use super::tasks::Tasks;
 /// How long the API server may take to answer at the start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A manager with a certificate of its own that registers nothing, elects nobody and offers no VMs can do without.
+/// A manager with a certificate of its own that registers nothing, elects nobody, sizes nothing and offers no VMs can do
+/// without.
 pub(super) fn is_needed(config: &Config) -> bool {
     let capacity = &config.peer_pods.capacity;
     let offers_vms =
         config.has(Feature::PeerPods) && (capacity.default.is_some() || !capacity.nodes.is_empty());
     let manages_tls = config.tls.mode == TlsMode::SelfManaged;
-    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms
+    let sizes = config.has(Feature::Sizing);
+    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || sizes
 }
 
 /// Connects, and fails with the reason if the API server does not answer.

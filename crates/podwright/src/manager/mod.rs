@@ -3,6 +3,8 @@
 mod arguments;
 mod certificate;
 mod cluster;
+mod control;
+mod facts;
 mod tasks;
 mod wiring;
 

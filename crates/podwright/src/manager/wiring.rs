@@ -4,22 +4,17 @@ use std::{pin::pin, sync::Arc};
 
 use anyhow::Context;
 use axum::Router;
-use kube::Client;
 use podwright_admission::{AdmissionMetrics, AdmissionOptions};
 use podwright_api::{
     Feature,
     config::{Config, LogFormat},
 };
-use podwright_controllers::{
-    capacity::{Capacity, CapacityMetrics},
-    registration::Registration,
-};
-use podwright_core::mutate::{Mutator, PeerPods, Pipeline};
+use podwright_core::mutate::{Mutator, PeerPods, Pipeline, Sizing};
 use podwright_runtime::{
     http::{self, ServeOptions},
     lease::Leadership,
     metrics::{BuildInfo, Metrics},
-    probes::{Gate, Readiness},
+    probes::Readiness,
     shutdown::Shutdown,
     telemetry,
     tls::{policy::TlsPolicy, store::CertStore},
@@ -27,7 +22,13 @@ use podwright_runtime::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{arguments::Settings, certificate::Certificates, cluster, tasks::Tasks};
+use super::{
+    arguments::Settings,
+    certificate::Certificates,
+    cluster,
+    control::{self, Control, ControlMetrics},
+    tasks::Tasks,
+};
 use crate::REVISION;
 
 pub(super) async fn run(settings: Settings) -> anyhow::Result<()> {
@@ -49,7 +50,7 @@ pub(super) async fn run(settings: Settings) -> anyhow::Result<()> {
     let (tasks, mut fault) = Tasks::new(&shutdown);
     let readiness = Readiness::new(shutdown.draining());
     // Gates exist before the probes answer, so that nobody sees us ready too early.
-    let (loaded, caches) = (readiness.gate("certificate"), readiness.gate("caches"));
+    let (loaded, wired) = (readiness.gate("certificate"), readiness.gate("start"));
     serve_plain(&tasks, "probes", probe_listener, readiness.router(), &shutdown);
 
     let client = if cluster::is_needed(&config) {
@@ -65,23 +66,26 @@ pub(super) async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut metrics = Metrics::new(&BuildInfo { version: env!("CARGO_PKG_VERSION"), revision: REVISION });
     observe(&mut metrics, leadership.clone(), certificates.store.clone());
     let admission_metrics = AdmissionMetrics::register(metrics.registry_mut());
-    let capacity_metrics = CapacityMetrics::register(metrics.registry_mut());
+    let control_metrics = ControlMetrics::register(metrics.registry_mut());
     serve_plain(&tasks, "metrics", metrics_listener, metrics.into_router(), &shutdown);
 
     let server_config = tls.server_config(certificates.store.clone())?;
-    if let Some(client) = client {
-        control_capacity(&tasks, &config, client.clone(), leadership.clone(), caches, capacity_metrics);
-        register(&tasks, &config, client, leadership, readiness, certificates);
+    let facts = if let Some(client) = client {
+        let control = Control { tasks: &tasks, config: &config, client, leadership, readiness };
+        let facts = control.start(control_metrics)?;
+        control.register(certificates);
+        facts
     } else {
-        tracing::warn!("not connected to a cluster: reviews are answered, nodes offer no VMs");
-        caches.open();
-    }
+        tracing::warn!("not connected to a cluster: reviews are answered, nothing is controlled");
+        control::no_facts()
+    };
+    wired.open();
 
     let options = AdmissionOptions {
         timeout: config.webhook.timeout.get(),
         max_in_flight: config.webhook.max_in_flight,
     };
-    let router = podwright_admission::router(pipeline, options, admission_metrics);
+    let router = podwright_admission::router(pipeline, facts, options, admission_metrics);
     tracing::info!(%address, features = ?config.features, "serving");
     let mut serving =
         pin!(http::serve_tls(listener, router, server_config, ServeOptions::default(), &shutdown));
@@ -115,6 +119,7 @@ fn pipeline(config: &Config) -> anyhow::Result<Pipeline> {
     let mut mutators: Vec<Box<dyn Mutator>> = Vec::new();
     for feature in &config.features {
         mutators.push(match feature {
+            Feature::Sizing => Box::new(Sizing::new(&config.sizing)),
             Feature::PeerPods => Box::new(PeerPods::new(&config.peer_pods).context("configuration")?),
         });
     }
@@ -125,44 +130,6 @@ fn observe(metrics: &mut Metrics, leadership: Leadership, store: Arc<CertStore>)
     let leads = move || Some(f64::from(u8::from(leadership.is_current())));
     metrics.observe("leader", "Whether this replica controls", leads);
     metrics.registry_mut().register_collector(Box::new(store));
-}
-
-fn control_capacity(
-    tasks: &Tasks,
-    config: &Config,
-    client: Client,
-    leadership: Leadership,
-    synced: Gate,
-    metrics: CapacityMetrics,
-) {
-    if !config.has(Feature::PeerPods) {
-        synced.open();
-        return;
-    }
-    let capacity = Capacity { client, config: config.peer_pods.clone(), leadership, synced, metrics };
-    tasks.spawn("capacity", |cancel| async move {
-        capacity.run(cancel).await;
-        Ok(())
-    });
-}
-
-fn register(
-    tasks: &Tasks,
-    config: &Arc<Config>,
-    client: Client,
-    leadership: Leadership,
-    readiness: Readiness,
-    certificates: Certificates,
-) {
-    if !config.webhook.register {
-        return;
-    }
-    let Certificates { ca, published, .. } = certificates;
-    let registration = Registration { client, config: config.clone(), leadership, readiness, ca, published };
-    tasks.spawn("registration", |cancel| async move {
-        registration.run(cancel).await;
-        Ok(())
-    });
 }
 
 fn serve_plain(

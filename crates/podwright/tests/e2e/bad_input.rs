@@ -51,7 +51,8 @@ fn write(directory: &Path, name: &str, content: &str) -> String {
 
 /// Flags of a manager that needs no cluster.
 fn alone(directory: &TempDir) -> [String; 3] {
-    let config = write(directory.path(), "podwright.yaml", "webhook: {register: false}\n");
+    let config =
+        write(directory.path(), "podwright.yaml", "features: [peer-pods]\nwebhook: {register: false}\n");
     [
         "--leader-elect=false".to_owned(),
         format!("--config={config}"),

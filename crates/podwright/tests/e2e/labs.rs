@@ -11,12 +11,18 @@ use tokio::sync::OnceCell;
 /// How long anything that should happen soon may take on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
+static PLAIN: OnceCell<Lab> = OnceCell::const_new();
+
 /// One replica with the default settings and VMs on all nodes.
 pub(crate) async fn plain() -> &'static Lab {
-    static LAB: OnceCell<Lab> = OnceCell::const_new();
     let config =
         "peerPods: {capacity: {default: 10, nodes: [{selector: {matchLabels: {pool: big}}, vms: 20}]}}";
-    LAB.get_or_init(|| start(1, config)).await
+    PLAIN.get_or_init(|| start(1, config)).await
+}
+
+/// The same, once it has been started.
+pub(crate) fn plain_now() -> &'static Lab {
+    PLAIN.get().expect("a test of this lab runs")
 }
 
 /// One replica with every peer-pod option turned away from its default.

@@ -13,3 +13,4 @@ mod labs;
 mod peer_pod_options;
 mod peer_pods;
 mod registration;
+mod sizing;

@@ -96,7 +96,7 @@ async fn pods_that_are_no_peer_pods_never_leave_the_api_server() {
             create(&client, &namespace, &pod).await?;
         }
         let metrics = metrics(plain().await.replica(0)?.ports().metrics).await?;
-        assert!(!metrics.contains("verdict=\"skipped\""), "{metrics}");
+        assert!(!metrics.contains("feature=\"peer-pods\",verdict=\"skipped\""), "{metrics}");
         Ok(())
     })
     .await;

@@ -20,7 +20,7 @@ async fn a_registration_that_somebody_changes_is_put_right() {
     let before = api.get("podwright").await.unwrap();
     for damage in [
         json!([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": STANDARD.encode("nonsense")}]),
-        json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]),
+        json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 29}]),
         json!([{"op": "remove", "path": "/webhooks"}]),
     ] {
         let damage = Patch::Json::<()>(serde_json::from_value(damage).unwrap());

@@ -28,7 +28,7 @@ use podwright_api::{
 };
 
 use self::{account::Accounts, record::Record, size::VmSize};
-use super::{Ask, Mutator, Outcome};
+use super::{Ask, Facts, Mutator, Outcome, Request, Review};
 use crate::{
     pod::{PatchBuilder, PodView},
     quantity::{BadQuantity, Quantity},
@@ -189,14 +189,14 @@ impl Mutator for PeerPods {
         Feature::PeerPods
     }
 
-    fn review(&self, ask: Ask, pod: &PodView) -> Outcome {
+    fn review(&self, request: &Request<'_>, pod: &PodView, _: &Facts) -> Review {
         let class = pod.spec.runtime_class_name.as_deref();
         if class.is_none_or(|class| !self.runtime_classes.contains(class)) || pod.spec.containers.is_empty() {
-            return Outcome::skipped();
+            return Review::Done(Outcome::skipped());
         }
-        match ask {
+        Review::Done(match request.ask {
             Ask::Create => self.create(pod),
             Ask::Resize => self.resize(pod),
-        }
+        })
     }
 }

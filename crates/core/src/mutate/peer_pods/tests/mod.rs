@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::PeerPods;
 use crate::{
-    mutate::{Ask, Mutator, Outcome},
+    mutate::{Ask, Facts, Mutator, Outcome, Request, Review},
     pod::PodView,
 };
 
@@ -23,7 +23,15 @@ fn by_default() -> PeerPods {
 }
 
 fn review(rules: &PeerPods, pod: &Value) -> Outcome {
-    rules.review(Ask::Create, &PodView::read(&pod.to_string()).unwrap())
+    asked(rules, Ask::Create, pod)
+}
+
+fn asked(rules: &PeerPods, ask: Ask, pod: &Value) -> Outcome {
+    let pod = PodView::read(&pod.to_string()).unwrap();
+    match rules.review(&Request { ask, namespace: "default" }, &pod, &Facts::default()) {
+        Review::Done(outcome) => outcome,
+        Review::Needs(lookups) => panic!("peer pods need no facts, but asked for {lookups:?}"),
+    }
 }
 
 /// The pod after the mutation. That a second run has nothing to do is checked each time.

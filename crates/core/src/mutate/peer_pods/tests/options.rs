@@ -210,13 +210,12 @@ fn the_warning_says_what_was_removed_and_what_the_vm_has() {
 
 #[test]
 fn a_running_peer_pod_cannot_be_resized_onto_the_node() {
-    let view = |pod: &Value| PodView::read(&pod.to_string()).unwrap();
-    let denied = by_default().review(Ask::Resize, &view(&with_requests()));
+    let denied = asked(&by_default(), Ask::Resize, &with_requests());
     assert_eq!(denied.verdict(), Verdict::Denied);
     assert!(denied.denial.unwrap().contains("Delete the pod"));
     let settled = mutated(&by_default(), &with_requests());
-    assert_eq!(by_default().review(Ask::Resize, &view(&settled)).verdict(), Verdict::Unchanged);
+    assert_eq!(asked(&by_default(), Ask::Resize, &settled).verdict(), Verdict::Unchanged);
     let shrink = peer_pods(json!({"mode": "shrink"}));
     let settled = mutated(&shrink, &with_requests());
-    assert_eq!(shrink.review(Ask::Resize, &view(&settled)).verdict(), Verdict::Unchanged);
+    assert_eq!(asked(&shrink, Ask::Resize, &settled).verdict(), Verdict::Unchanged);
 }

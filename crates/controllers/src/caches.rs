@@ -1,0 +1,232 @@
+//! One watch of each kind that we look at, shared by admission and all controllers, each object pruned to what is looked at.
+
+use std::fmt::Debug;
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, DaemonSetSpec},
+    core::v1::{Node, PodTemplateSpec},
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::DeserializeGuard,
+    runtime::{
+        WatchStreamExt,
+        reflector::{self, ReflectHandle, Store, store::Writer},
+        watcher,
+    },
+};
+use podwright_api::flex::FlexDaemonsetTemplate;
+use podwright_runtime::probes::Gate;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::nodes;
+
+/// How many changes a slow subscriber may be behind before the watch waits for it.
+const BUFFER: usize = 1024;
+/// What kubectl remembers of a manifest: as large as the manifest, and of no interest.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What is known of the cluster.
+#[derive(Clone)]
+pub struct Caches {
+    /// Nodes.
+    pub nodes: Store<Node>,
+    /// DaemonSets.
+    pub daemon_sets: Store<DaemonSet>,
+    /// Templates.
+    pub templates: Store<FlexDaemonsetTemplate>,
+}
+
+/// What fills one cache.
+pub struct Watch<K: 'static + Resource<DynamicType = ()> + Clone> {
+    writer: Writer<K>,
+}
+
+impl<K> Watch<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    fn new() -> (Self, Store<K>) {
+        let (store, writer) = reflector::store_shared(BUFFER);
+        (Self { writer }, store)
+    }
+
+    /// To be told of each object that changes. Whoever subscribes must go on reading, or the watch waits.
+    #[must_use]
+    pub fn subscribe(&self) -> Option<ReflectHandle<K>> {
+        self.writer.subscribe()
+    }
+
+    async fn run(
+        self,
+        client: Client,
+        prune: impl Fn(&mut K) + Send + 'static,
+        deleted: impl Fn(&K) + Send + 'static,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        let kind = K::kind(&()).into_owned();
+        // One object that cannot be read must not keep us from all others.
+        let mut events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
+            .default_backoff()
+            .filter_map(|event| std::future::ready(event.map(readable).transpose()))
+            .modify(prune)
+            .reflect_shared(self.writer)
+            .inspect_ok(move |event| match event {
+                watcher::Event::InitDone => synced.open(),
+                // Subscribers are not told of these.
+                watcher::Event::Delete(object) => deleted(object),
+                _ => {}
+            })
+            .boxed();
+        while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
+            if let Err(error) = event {
+                tracing::warn!(%kind, %error, cause = std::error::Error::source(&error).map(ToString::to_string), "failed to watch");
+            }
+        }
+    }
+}
+
+/// The event without the guard; none if the object cannot be read.
+fn readable<K: Resource<DynamicType = ()>>(
+    event: watcher::Event<DeserializeGuard<K>>,
+) -> Option<watcher::Event<K>> {
+    let read = |object: DeserializeGuard<K>| match object.0 {
+        Ok(object) => Some(object),
+        Err(error) => {
+            let name = error.metadata.name.unwrap_or_default();
+            tracing::warn!(kind = %K::kind(&()), name, error = %error.error, "an object cannot be read and is passed over");
+            None
+        }
+    };
+    Some(match event {
+        watcher::Event::Apply(object) => watcher::Event::Apply(read(object)?),
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(read(object)?),
+        watcher::Event::Delete(object) => watcher::Event::Delete(read(object)?),
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitDone => watcher::Event::InitDone,
+    })
+}
+
+/// The watch of nodes, and what it fills.
+#[must_use]
+pub fn nodes() -> (Watch<Node>, Store<Node>) {
+    Watch::new()
+}
+
+impl Watch<Node> {
+    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept.
+    pub async fn watch_nodes(
+        self,
+        client: Client,
+        vm_resource: String,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        self.run(client, move |node| nodes::prune(node, &vm_resource), |_| {}, synced, cancel).await;
+    }
+}
+
+/// The watch of DaemonSets, and what it fills.
+#[must_use]
+pub fn daemon_sets() -> (Watch<DaemonSet>, Store<DaemonSet>) {
+    Watch::new()
+}
+
+impl Watch<DaemonSet> {
+    /// Watches until cancelled; `synced` opens once all DaemonSets are known, and those that go are told to `deleted` as
+    /// `namespace/name`.
+    pub async fn watch_daemon_sets(
+        self,
+        client: Client,
+        deleted: mpsc::UnboundedSender<String>,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        let gone = move |daemon_set: &DaemonSet| {
+            // Whoever listens ends with us.
+            let _ = deleted.send(format!(
+                "{}/{}",
+                daemon_set.namespace().unwrap_or_default(),
+                daemon_set.name_any()
+            ));
+        };
+        self.run(client, prune_daemon_set, gone, synced, cancel).await;
+    }
+}
+
+/// The watch of templates, and what it fills.
+#[must_use]
+pub fn templates() -> (Watch<FlexDaemonsetTemplate>, Store<FlexDaemonsetTemplate>) {
+    Watch::new()
+}
+
+impl Watch<FlexDaemonsetTemplate> {
+    /// Watches until cancelled; `synced` opens once all templates are known.
+    pub async fn watch_templates(self, client: Client, synced: Gate, cancel: CancellationToken) {
+        self.run(client, prune_metadata, |_| {}, synced, cancel).await;
+    }
+}
+
+fn prune_metadata<K: Resource>(object: &mut K) {
+    object.managed_fields_mut().clear();
+    object.annotations_mut().remove(LAST_APPLIED);
+}
+
+/// Of the pod template only its annotations count here.
+fn prune_daemon_set(daemon_set: &mut DaemonSet) {
+    prune_metadata(daemon_set);
+    daemon_set.spec = daemon_set.spec.take().map(|spec| DaemonSetSpec {
+        selector: spec.selector,
+        template: PodTemplateSpec {
+            metadata: spec.template.metadata.map(|metadata| {
+                k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                    annotations: metadata.annotations,
+                    ..Default::default()
+                }
+            }),
+            spec: None,
+        },
+        ..DaemonSetSpec::default()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(object: serde_json::Value) -> Option<watcher::Event<FlexDaemonsetTemplate>> {
+        readable(watcher::Event::InitApply(serde_json::from_value(object).unwrap()))
+    }
+
+    #[test]
+    fn a_template_that_cannot_be_read_is_passed_over_and_others_are_not() {
+        let types = json!({"apiVersion": "flexdaemonsets.xai/v1alpha1", "kind": "FlexDaemonsetTemplate", "metadata": {"name": "t"}});
+        assert!(event(types.clone()).is_none(), "FlexDaemonsets accepts a template without a spec");
+        let mut good = types;
+        good["spec"] = json!({"cpuPercentage": 1, "memoryPercentage": 2, "storagePercentage": 3});
+        assert!(matches!(event(good), Some(watcher::Event::InitApply(_))));
+        assert!(readable::<Node>(watcher::Event::Init).is_some());
+    }
+
+    #[test]
+    fn what_is_kept_of_a_daemon_set_is_what_is_looked_at() {
+        let mut daemon_set: DaemonSet = serde_json::from_value(json!({
+            "metadata": {"name": "d", "annotations": {LAST_APPLIED: "{}", "keep": "me"}, "managedFields": [{}]},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+                "metadata": {"annotations": {"x": "y"}}, "spec": {"containers": [{"name": "c"}]}}},
+        }))
+        .unwrap();
+        prune_daemon_set(&mut daemon_set);
+        assert_eq!(daemon_set.annotations().len(), 1);
+        let spec = daemon_set.spec.unwrap();
+        assert_eq!(spec.selector.match_labels.unwrap()["a"], "b");
+        assert!(spec.template.spec.is_none());
+        assert_eq!(spec.template.metadata.unwrap().annotations.unwrap()["x"], "y");
+    }
+}

@@ -1,0 +1,86 @@
+//! What admission has to know of the cluster: from the caches, and live where a cache does not have it yet.
+//!
+//! A cache is a moment behind. What it lacks may just have been created, so it is asked for once, live, before anybody is
+//! told that it does not exist.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind},
+    runtime::reflector::ObjectRef,
+};
+use podwright_core::{
+    mutate::{Fact, Lookup, WorkloadFacts},
+    pod::OwnerReference,
+};
+
+use crate::{caches::Caches, nodes};
+
+/// Where facts come from.
+#[derive(Clone)]
+pub struct Lookups {
+    /// For what the caches lack.
+    pub client: Client,
+    /// What is known.
+    pub caches: Caches,
+}
+
+impl Lookups {
+    /// The fact, or none if there is no such thing.
+    pub async fn find(&self, lookup: &Lookup) -> Result<Option<Fact>, kube::Error> {
+        match lookup {
+            Lookup::Node { name } => {
+                let node = match self.caches.nodes.get(&ObjectRef::new(name)) {
+                    Some(node) => Some(node),
+                    None => Api::<Node>::all(self.client.clone()).get_opt(name).await?.map(Arc::new),
+                };
+                Ok(node.map(|node| Fact::Node(Arc::new(nodes::facts(&node)))))
+            }
+            Lookup::Template { name } => {
+                let template = match self.caches.templates.get(&ObjectRef::new(name)) {
+                    Some(template) => Some(template),
+                    None => Api::all(self.client.clone()).get_opt(name).await?.map(Arc::new),
+                };
+                Ok(template.map(|template| Fact::Template(Arc::new(template.spec.clone()))))
+            }
+            Lookup::Workload { api_version, kind, namespace, name } => {
+                self.workload(api_version, kind, namespace, name).await.map(|facts| facts.map(Fact::Workload))
+            }
+        }
+    }
+
+    async fn workload(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<WorkloadFacts>>, kube::Error> {
+        if (api_version, kind) == ("apps/v1", "DaemonSet") {
+            let key = ObjectRef::new(name).within(namespace);
+            if let Some(daemon_set) = self.caches.daemon_sets.get(&key) {
+                return Ok(Some(Arc::new(WorkloadFacts {
+                    annotations: daemon_set.annotations().clone(),
+                    ..WorkloadFacts::default()
+                })));
+            }
+        }
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let found = api.get_opt(name).await?;
+        Ok(found.map(|object| {
+            let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+            Arc::new(WorkloadFacts {
+                annotations: object.annotations().clone(),
+                owner: owner.map(|owner| OwnerReference {
+                    api_version: owner.api_version.clone(),
+                    kind: owner.kind.clone(),
+                    name: owner.name.clone(),
+                }),
+            })
+        }))
+    }
+}

@@ -1,0 +1,82 @@
+//! Nodes as they are kept and as sizing sees them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::{
+    api::core::v1::{Node, NodeStatus},
+    apimachinery::pkg::api::resource::Quantity as Text,
+};
+use kube::{ResourceExt, runtime::reflector::ReflectHandle};
+use podwright_core::{pod::ResourceList, sizing::NodeFacts};
+
+use crate::capacity;
+
+/// Keeps what is looked at, so that thousands of nodes fit in little memory.
+pub(crate) fn prune(node: &mut Node, vm_resource: &str) {
+    capacity::keep_only_our_fields(node, vm_resource);
+    node.spec = None;
+    if let Some(status) = &mut node.status {
+        let capacity = status.capacity.take();
+        *status = NodeStatus {
+            capacity: capacity.map(|all| all.into_iter().filter(|(name, _)| name == vm_resource).collect()),
+            allocatable: status.allocatable.take(),
+            ..NodeStatus::default()
+        };
+    }
+}
+
+/// The node as sizing sees it.
+#[must_use]
+pub(crate) fn facts(node: &Node) -> NodeFacts {
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    NodeFacts { name: node.name_any(), labels: node.labels().clone(), allocatable: amounts(allocatable) }
+}
+
+/// The API server gives only quantities that can be read; another would be of no use.
+fn amounts(list: Option<&BTreeMap<String, Text>>) -> ResourceList {
+    list.into_iter()
+        .flatten()
+        .filter_map(|(name, amount)| Some((name.clone(), amount.0.parse().ok()?)))
+        .collect()
+}
+
+/// An item each time that a node comes to give other shares: a heartbeat does not count.
+pub(crate) fn share_changes(nodes: ReflectHandle<Node>) -> impl Stream<Item = ()> + Send + 'static {
+    let mut known: BTreeMap<String, NodeFacts> = BTreeMap::new();
+    nodes.filter_map(move |node: Arc<Node>| {
+        let now = facts(&node);
+        let changed = known.get(&now.name) != Some(&now);
+        if changed {
+            known.insert(now.name.clone(), now);
+        }
+        std::future::ready(changed.then_some(()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use podwright_api::keys;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_node_is_what_is_looked_at() {
+        let mut node: Node = serde_json::from_value(json!({
+            "metadata": {"name": "n", "labels": {"a": "b"}},
+            "spec": {"podCIDR": "10.0.0.0/24"},
+            "status": {
+                "capacity": {"cpu": "4", "kata.peerpods.io/vm": "10"}, "images": [{"names": ["x"]}],
+                "allocatable": {"cpu": "3920m", "memory": "8Gi", "kata.peerpods.io/vm": "10"},
+            },
+        }))
+        .unwrap();
+        prune(&mut node, keys::VM_RESOURCE);
+        let status = node.status.clone().unwrap();
+        assert!(node.spec.is_none() && status.images.is_none());
+        assert_eq!(status.capacity.unwrap().len(), 1);
+        let facts = facts(&node);
+        assert_eq!((facts.name.as_str(), facts.allocatable["cpu"].to_string().as_str()), ("n", "3920m"));
+    }
+}

@@ -1,0 +1,156 @@
+//! Sizing after admission: running pods follow their template and their node.
+//!
+//! ```text
+//! DaemonSets, templates, nodes ─▶ workloads: list the DaemonSet's pods, ask the core about each ─▶ resize, replace, report
+//!                                     └─▶ tallies ─▶ templates: status, when it changes
+//! ```
+//!
+//! Pods are not watched: a DaemonSet's own status changes whenever its pods do, so each of its events is the occasion to
+//! look. That also finds pods that were created while the webhook could not be reached.
+
+mod tally;
+mod templates;
+mod workloads;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
+use kube::{
+    Client,
+    runtime::{
+        events::{Recorder, Reporter},
+        reflector::ReflectHandle,
+    },
+};
+use podwright_api::{config::Config, flex::FlexDaemonsetTemplate};
+use podwright_runtime::lease::Leadership;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::tally::{Replacements, Tallies, Tally};
+use crate::caches::Caches;
+
+/// What the controllers work with.
+pub struct Sizing {
+    /// The API server.
+    pub client: Client,
+    /// What becomes of running pods, and of which namespaces.
+    pub config: Arc<Config>,
+    /// Whether this replica may write.
+    pub leadership: Leadership,
+    /// What is known of the cluster.
+    pub caches: Caches,
+    /// What is counted.
+    pub metrics: SizingMetrics,
+}
+
+/// Changes of what the caches hold.
+pub struct Changes {
+    /// Nodes.
+    pub nodes: ReflectHandle<Node>,
+    /// DaemonSets.
+    pub daemon_sets: ReflectHandle<DaemonSet>,
+    /// DaemonSets that are gone, as `namespace/name`.
+    pub deleted_daemon_sets: mpsc::UnboundedReceiver<String>,
+    /// Templates, for the DaemonSets that ask for them.
+    pub templates: ReflectHandle<FlexDaemonsetTemplate>,
+    /// Templates, for their own status.
+    pub own_templates: ReflectHandle<FlexDaemonsetTemplate>,
+}
+
+/// What the controllers count.
+#[derive(Clone, Debug, Default)]
+pub struct SizingMetrics {
+    deeds: Family<DeedLabels, Counter>,
+    failures: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DeedLabels {
+    deed: &'static str,
+}
+
+impl SizingMetrics {
+    /// Registers what the controllers count.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let registry = registry.sub_registry_with_prefix("sizing");
+        registry.register(
+            "corrections",
+            "Running pods that were brought to their share",
+            metrics.deeds.clone(),
+        );
+        registry.register(
+            "failures",
+            "Failed attempts to bring pods to their share",
+            metrics.failures.clone(),
+        );
+        metrics
+    }
+
+    fn did(&self, deed: &'static str) {
+        self.deeds.get_or_create(&DeedLabels { deed }).inc();
+    }
+}
+
+/// What both controllers share.
+struct Context {
+    sizing: Sizing,
+    tallies: Tallies,
+    replacements: Replacements,
+    recorder: Recorder,
+    /// Told the names of templates whose tally has changed.
+    tallied: mpsc::UnboundedSender<String>,
+}
+
+impl Context {
+    /// Notes what a DaemonSet's pods look like; whether that is news.
+    fn note(&self, daemon_set: &str, tally: Option<(String, Tally)>) -> bool {
+        let changed = self.tallies.note(daemon_set, tally);
+        let news = !changed.is_empty();
+        for template in changed {
+            // Whoever listens ends with us.
+            let _ = self.tallied.send(template);
+        }
+        news
+    }
+
+    /// Forgets DaemonSets that are gone.
+    async fn forget(
+        self: Arc<Self>,
+        mut deleted: mpsc::UnboundedReceiver<String>,
+        cancel: CancellationToken,
+    ) {
+        while let Some(Some(daemon_set)) = cancel.run_until_cancelled(deleted.recv()).await {
+            self.note(&daemon_set, None);
+            self.replacements.over(&daemon_set);
+        }
+    }
+}
+
+impl Sizing {
+    /// Runs until cancelled.
+    pub async fn run(self, changes: Changes, cancel: CancellationToken) {
+        let reporter = Reporter { controller: "podwright".to_owned(), instance: None };
+        let (tallied, told) = mpsc::unbounded_channel();
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        let context = Arc::new(Context {
+            sizing: self,
+            tallies: Tallies::default(),
+            replacements: Replacements::default(),
+            recorder,
+            tallied,
+        });
+        let Changes { nodes, daemon_sets, deleted_daemon_sets, templates, own_templates } = changes;
+        tokio::join!(
+            context.clone().forget(deleted_daemon_sets, cancel.clone()),
+            workloads::run(context.clone(), nodes, daemon_sets, templates, cancel.clone()),
+            templates::run(context, own_templates, told, cancel),
+        );
+    }
+}

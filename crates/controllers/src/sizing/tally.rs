@@ -1,0 +1,119 @@
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Mutex, PoisonError},
+};
+
+/// What one DaemonSet's pods look like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Pods that have what the template gives them, or are about to get it.
+    pub(super) sized: i32,
+    /// Pods that have something else and cannot be resized, with the first reason.
+    pub(super) drifted: i32,
+    pub(super) reason: Option<String>,
+}
+
+/// The tallies of all DaemonSets that ask for a template, as last looked at.
+#[derive(Debug, Default)]
+pub(super) struct Tallies(Mutex<HashMap<String, (String, Tally)>>);
+
+/// A template's DaemonSets together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Total {
+    pub(super) daemon_sets: i32,
+    pub(super) sized: i32,
+    pub(super) drifted: i32,
+    pub(super) reason: Option<String>,
+}
+
+impl Tallies {
+    /// Notes what a DaemonSet's pods look like, and tells which templates' totals that changes.
+    pub(super) fn note(&self, daemon_set: &str, now: Option<(String, Tally)>) -> Vec<String> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match &now {
+            Some(entry) => all.insert(daemon_set.to_owned(), entry.clone()),
+            None => all.remove(daemon_set),
+        };
+        if before == now {
+            return Vec::new();
+        }
+        let mut changed: Vec<String> = before.into_iter().chain(now).map(|(template, _)| template).collect();
+        changed.dedup();
+        changed
+    }
+
+    /// A template's DaemonSets together.
+    pub(super) fn total(&self, template: &str) -> Total {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours: BTreeMap<&String, &Tally> = all
+            .iter()
+            .filter(|(_, (name, _))| name == template)
+            .map(|(key, (_, tally))| (key, tally))
+            .collect();
+        ours.into_iter().fold(Total::default(), |mut total, (daemon_set, tally)| {
+            total.daemon_sets += 1;
+            total.sized += tally.sized;
+            total.drifted += tally.drifted;
+            let reason = tally.reason.as_ref().map(|reason| format!("{daemon_set}: {reason}"));
+            total.reason = total.reason.or(reason);
+            total
+        })
+    }
+}
+
+/// Which pods each DaemonSet had when one of them was last replaced: any other has been made since.
+#[derive(Debug, Default)]
+pub(super) struct Replacements(Mutex<HashMap<String, HashSet<String>>>);
+
+impl Replacements {
+    /// A pod of the DaemonSet is being replaced, which has these.
+    pub(super) fn began<'p>(&self, daemon_set: &str, uids: impl Iterator<Item = &'p str>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(daemon_set.to_owned()).or_default().extend(uids.map(str::to_owned));
+    }
+
+    /// Whether the pod was made after the first replacement.
+    pub(super) fn made(&self, daemon_set: &str, uid: &str) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(daemon_set).is_some_and(|known| !known.contains(uid))
+    }
+
+    /// There is nothing more to replace.
+    pub(super) fn over(&self, daemon_set: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(daemon_set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(sized: i32, drifted: i32) -> Tally {
+        Tally { sized, drifted, reason: (drifted > 0).then(|| "storage".to_owned()) }
+    }
+
+    #[test]
+    fn a_template_is_told_only_of_what_changes_it() {
+        let tallies = Tallies::default();
+        assert_eq!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0)))), ["t"]);
+        assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0)))).is_empty());
+        assert_eq!(tallies.note("ns/b", Some(("t".to_owned(), tally(2, 1)))), ["t"]);
+        let total = tallies.total("t");
+        assert_eq!((total.daemon_sets, total.sized, total.drifted), (2, 5, 1));
+        assert_eq!(total.reason.as_deref(), Some("ns/b: storage"));
+        assert_eq!(tallies.note("ns/a", Some(("u".to_owned(), tally(3, 0)))), ["t", "u"]);
+        assert_eq!(tallies.note("ns/a", None), ["u"]);
+        assert_eq!(tallies.total("u"), Total::default());
+    }
+
+    #[test]
+    fn a_pod_counts_as_made_by_a_replacement_only_if_it_was_not_there_before() {
+        let replacements = Replacements::default();
+        assert!(!replacements.made("ns/a", "1"));
+        replacements.began("ns/a", ["1", "2"].into_iter());
+        assert!(!replacements.made("ns/a", "2") && replacements.made("ns/a", "3"));
+        assert!(!replacements.made("ns/b", "3"));
+        replacements.over("ns/a");
+        assert!(!replacements.made("ns/a", "3"));
+    }
+}

@@ -1,0 +1,395 @@
+//! The pods of each DaemonSet that asks for a template.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{Node, Pod},
+};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, Request},
+    runtime::{
+        Controller,
+        controller::{Action, Config as ControllerConfig},
+        events::{Event, EventType},
+        reflector::{ObjectRef, ReflectHandle, Store},
+    },
+};
+use podwright_api::{
+    flex::{FlexDaemonsetTemplate, FlexDaemonsetTemplateSpec, OnDrift},
+    keys,
+};
+use podwright_core::{
+    pod::PodView,
+    registration,
+    sizing::{self, Drift, SizedBy},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, tally::Tally};
+use crate::{capacity::elections, nodes};
+
+const RETRY: Duration = Duration::from_secs(5);
+/// How long to gather events: a rollout changes a DaemonSet's status many times a second.
+const SETTLE: Duration = Duration::from_secs(1);
+/// When to look again while pods are being replaced one after the other.
+const NEXT_REPLACEMENT: Duration = Duration::from_secs(5);
+/// How many pods of a DaemonSet are resized at once.
+const RESIZES: usize = 8;
+
+/// Why a DaemonSet's pods could not be brought to their share.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {deed}")]
+pub(super) struct WorkloadError {
+    deed: &'static str,
+    source: kube::Error,
+}
+
+fn during(deed: &'static str) -> impl Fn(kube::Error) -> WorkloadError {
+    move |source| WorkloadError { deed, source }
+}
+
+pub(super) async fn run(
+    context: Arc<Context>,
+    nodes: ReflectHandle<Node>,
+    daemon_sets: ReflectHandle<DaemonSet>,
+    templates: ReflectHandle<FlexDaemonsetTemplate>,
+    cancel: CancellationToken,
+) {
+    let store = context.sizing.caches.daemon_sets.clone();
+    let asking = asking_for(store.clone());
+    let elections = elections(context.sizing.leadership.clone());
+    Controller::for_shared_stream(daemon_sets, store)
+        .with_config(ControllerConfig::default().debounce(SETTLE).concurrency(4))
+        .watches_shared_stream(templates, asking)
+        .reconcile_all_on(nodes::share_changes(nodes))
+        .reconcile_all_on(elections)
+        .graceful_shutdown_on(cancel.cancelled_owned())
+        .run(reconcile, failed, context)
+        .for_each(|_| std::future::ready(()))
+        .await;
+}
+
+/// The DaemonSets that ask for a template.
+fn asking_for(store: Store<DaemonSet>) -> impl Fn(Arc<FlexDaemonsetTemplate>) -> Vec<ObjectRef<DaemonSet>> {
+    move |template| {
+        let name = template.name_any();
+        let asks = |daemon_set: &Arc<DaemonSet>| template_of(daemon_set) == Some(name.as_str());
+        store
+            .state()
+            .iter()
+            .filter(|daemon_set| asks(daemon_set))
+            .map(|found| ObjectRef::from_obj(&**found))
+            .collect()
+    }
+}
+
+/// The template that a DaemonSet asks for: by its own annotation, else by its pod template's.
+fn template_of(daemon_set: &DaemonSet) -> Option<&str> {
+    let pods =
+        daemon_set.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref()?.annotations.as_ref());
+    let asked =
+        daemon_set.annotations().get(keys::RESOURCE_TEMPLATE).or_else(|| pods?.get(keys::RESOURCE_TEMPLATE));
+    asked.map(|name| name.trim()).filter(|name| !name.is_empty())
+}
+
+async fn reconcile(daemon_set: Arc<DaemonSet>, context: Arc<Context>) -> Result<Action, WorkloadError> {
+    if !context.sizing.leadership.is_current() {
+        return Ok(Action::await_change());
+    }
+    let namespace = daemon_set.namespace().unwrap_or_default();
+    let key = format!("{namespace}/{}", daemon_set.name_any());
+    // Where admission does not size pods, running ones are not ours to follow up.
+    let ours = daemon_set.metadata.deletion_timestamp.is_none()
+        && registration::admits(&context.sizing.config, &namespace);
+    let asked = template_of(&daemon_set).filter(|_| ours);
+    // A template that is not there changes no running pod; new ones are refused at admission, with the reason.
+    let template = asked.and_then(|name| context.sizing.caches.templates.get(&ObjectRef::new(name)));
+    let (Some(name), Some(template)) = (asked, template) else {
+        context.note(&key, None);
+        return Ok(Action::await_change());
+    };
+    let pods = context.pods(&daemon_set).await?;
+    let look =
+        Look { context: &context, daemon_set: &daemon_set, key: &key, template: name, spec: &template.spec };
+    let (tally, action) = look.at(pods).await?;
+    let text = tally.reason.as_ref().map(|reason| {
+        let count = tally.drifted;
+        format!(
+            "pods without their share by template {name} that cannot be resized: {count}, such as {reason}"
+        )
+    });
+    // Told once, not at every look.
+    if context.note(&key, Some((name.to_owned(), tally)))
+        && let Some(text) = text
+    {
+        look.tell(EventType::Warning, "DriftedPods", text).await;
+    }
+    Ok(action)
+}
+
+fn failed(daemon_set: Arc<DaemonSet>, error: &WorkloadError, context: Arc<Context>) -> Action {
+    let (name, namespace) = (daemon_set.name_any(), daemon_set.namespace());
+    tracing::warn!(daemon_set = name, namespace, %error, cause = %error.source, "failed to bring the pods of a DaemonSet to their share; will try again");
+    context.sizing.metrics.failures.inc();
+    Action::requeue(RETRY)
+}
+
+impl Context {
+    /// The DaemonSet's running pods as raw JSON, so that what we do not know of is not lost on the way.
+    async fn pods(&self, daemon_set: &DaemonSet) -> Result<Vec<Value>, WorkloadError> {
+        let namespace = daemon_set.namespace().unwrap_or_default();
+        let labels =
+            daemon_set.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone()).unwrap_or_default();
+        let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let params = ListParams::default()
+            .labels(&selector.join(","))
+            .fields("status.phase!=Succeeded,status.phase!=Failed");
+        let list = during("list the pods of the DaemonSet");
+        let request = Request::new(Pod::url_path(&(), Some(&namespace))).list(&params);
+        let request = request.map_err(|error| list(kube::Error::BuildRequest(error)))?;
+        let found: Value = self.sizing.client.request(request).await.map_err(list)?;
+        let uid = daemon_set.uid().unwrap_or_default();
+        let ours = |pod: &Value| {
+            let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            let mut owners = owners.map(|owner| &owner["uid"]);
+            owners.any(|owner| *owner == *uid)
+        };
+        let items = found["items"].as_array().cloned().unwrap_or_default();
+        Ok(items
+            .into_iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null() && ours(pod))
+            .collect())
+    }
+}
+
+/// One look at a DaemonSet's pods.
+struct Look<'a> {
+    context: &'a Context,
+    daemon_set: &'a DaemonSet,
+    key: &'a str,
+    template: &'a str,
+    spec: &'a FlexDaemonsetTemplateSpec,
+}
+
+/// A pod that is to be resized.
+struct Resize<'p> {
+    pod: &'p Value,
+    view: PodView,
+    containers: Vec<sizing::ContainerResize>,
+    node: sizing::NodeFacts,
+}
+
+/// What a look finds.
+#[derive(Default)]
+struct Findings<'p> {
+    tally: Tally,
+    resizes: Vec<Resize<'p>>,
+    /// Those that only a new pod can bring to their share.
+    replaceable: Vec<&'p Value>,
+}
+
+impl<'p> Findings<'p> {
+    fn drifted(&mut self, pod: &'p Value, reason: &str) {
+        self.tally.drifted += 1;
+        self.tally.reason.get_or_insert_with(|| format!("{}: {reason}", name_of(pod)));
+    }
+}
+
+/// What came of a resize.
+enum Resized {
+    Done,
+    /// The pod cannot be resized, and why.
+    Never(String),
+    /// It may not be resized now, and why: a quota, say. A new pod would fare no better.
+    NotNow(String),
+    /// There is nothing to resize any more, or it is not for us to do.
+    Gone,
+}
+
+impl Look<'_> {
+    async fn at(&self, pods: Vec<Value>) -> Result<(Tally, Action), WorkloadError> {
+        let mut findings = self.judge(&pods);
+        if !self.context.sizing.config.sizing.drift.enabled {
+            for resize in std::mem::take(&mut findings.resizes) {
+                findings.drifted(resize.pod, "it could be resized, but sizing.drift.enabled is off");
+            }
+            return Ok((findings.tally, Action::await_change()));
+        }
+        self.resize_all(&mut findings).await?;
+        let action = self.replace(&pods, &findings.replaceable).await?;
+        Ok((findings.tally, action))
+    }
+
+    /// Asks the core about each pod that has a node.
+    fn judge<'p>(&self, pods: &'p [Value]) -> Findings<'p> {
+        let mut findings = Findings::default();
+        for pod in pods {
+            let Ok(view) = <PodView as serde::Deserialize>::deserialize(pod) else { continue };
+            let nodes = &self.context.sizing.caches.nodes;
+            let node = view.spec.node_name.as_ref().and_then(|node| nodes.get(&ObjectRef::new(node)));
+            let Some(node) = node.map(|node| nodes::facts(&node)) else { continue };
+            match sizing::drift(&view, self.spec, &node) {
+                // The template's own status says what is wrong with it.
+                Err(_) => {}
+                Ok(Drift::None) => findings.tally.sized += 1,
+                Ok(Drift::Resize { containers }) => {
+                    findings.resizes.push(Resize { pod, view, containers, node });
+                }
+                Ok(Drift::Recreate { reason }) => {
+                    findings.drifted(pod, &reason);
+                    findings.replaceable.push(pod);
+                }
+            }
+        }
+        findings
+    }
+
+    async fn resize_all(&self, findings: &mut Findings<'_>) -> Result<(), WorkloadError> {
+        let resizes = std::mem::take(&mut findings.resizes);
+        let pods: Vec<&Value> = resizes.iter().map(|resize| resize.pod).collect();
+        let requests: Vec<_> = resizes.into_iter().map(|resize| self.resize(resize)).collect();
+        let outcomes: Vec<Result<Resized, WorkloadError>> =
+            futures::stream::iter(requests).buffered(RESIZES).collect().await;
+        let mut done = 0;
+        for (pod, outcome) in pods.into_iter().zip(outcomes) {
+            match outcome? {
+                Resized::Done => done += 1,
+                Resized::Never(reason) => {
+                    findings.drifted(pod, &reason);
+                    findings.replaceable.push(pod);
+                }
+                Resized::NotNow(reason) => findings.drifted(pod, &reason),
+                Resized::Gone => {}
+            }
+        }
+        findings.tally.sized += done;
+        if done > 0 {
+            let text = format!("pods brought to their share by template {}: {done}", self.template);
+            self.tell(EventType::Normal, "ResizedPods", text).await;
+        }
+        Ok(())
+    }
+
+    /// Gives the containers their share in place, and says on the pod by what it is sized now. Where the API server refuses,
+    /// the reason: the pod's node may not know how to resize, or the pod may not be one that can be.
+    async fn resize(&self, resize: Resize<'_>) -> Result<Resized, WorkloadError> {
+        let Resize { pod, view, containers, node } = resize;
+        if !self.context.sizing.leadership.is_current() {
+            return Ok(Resized::Gone);
+        }
+        let api: Api<Pod> = self.api();
+        let mut sections: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for container in containers {
+            let section = if container.init { "initContainers" } else { "containers" };
+            let resources = json!({"name": container.name, "resources": container.resources});
+            sections.entry(section).or_default().push(resources);
+        }
+        let patch = Patch::Strategic(json!({"metadata": {"uid": pod["metadata"]["uid"]}, "spec": sections}));
+        match api.patch_subresource("resize", name_of(pod), &PatchParams::default(), &patch).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(answer)) => match answer.code {
+                422 => return Ok(Resized::Never(answer.message.clone())),
+                403 => return Ok(Resized::NotNow(answer.message.clone())),
+                // It has gone meanwhile, or another has taken its name.
+                404 | 409 => return Ok(Resized::Gone),
+                _ => return Err(during("resize a pod")(kube::Error::Api(answer))),
+            },
+            Err(error) => return Err(during("resize a pod")(error)),
+        }
+        if let Ok(share) = sizing::share(self.spec, &node) {
+            let sized_by = SizedBy::new(self.template, &share, &view).to_string();
+            let annotation = Patch::Merge(json!({"metadata": {"annotations": {keys::SIZED_BY: sized_by}}}));
+            api.patch(name_of(pod), &PatchParams::default(), &annotation)
+                .await
+                .map_err(during("annotate a pod"))?;
+        }
+        self.context.sizing.metrics.did("resize");
+        Ok(Resized::Done)
+    }
+
+    /// Replaces pods that cannot be resized, if the template asks for it, and no more at a time than the budget allows.
+    ///
+    /// A replacement that comes back without its share, because admission is not reached, ends it: nothing would be gained by
+    /// replacing that one too, again and again.
+    async fn replace(&self, pods: &[Value], replaceable: &[&Value]) -> Result<Action, WorkloadError> {
+        let replacements = &self.context.replacements;
+        if self.spec.on_drift != OnDrift::Recreate || replaceable.is_empty() {
+            replacements.over(self.key);
+            return Ok(Action::await_change());
+        }
+        let came_back = |pod: &&Value| replacements.made(self.key, uid_of(pod)) && !is_sized(pod);
+        if let Some(pod) = replaceable.iter().copied().find(came_back) {
+            let text =
+                format!("{} was replaced and still has no share; no more pods are replaced", name_of(pod));
+            self.tell(EventType::Warning, "ReplacementHalted", text).await;
+            return Ok(Action::await_change());
+        }
+        let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+        let desired = self.daemon_set.status.as_ref().map_or(0, |status| status.desired_number_scheduled);
+        let away = usize::try_from(desired).unwrap_or(0).saturating_sub(ready);
+        let allowed =
+            usize::try_from(self.context.sizing.config.sizing.drift.max_unavailable).unwrap_or(usize::MAX);
+        // Those that do not work are away already: they come first, and cost nothing.
+        let (idle, working): (Vec<&Value>, Vec<&Value>) =
+            replaceable.iter().copied().partition(|pod| !is_ready(pod));
+        for pod in idle.into_iter().chain(working.into_iter().take(allowed.saturating_sub(away))) {
+            if !self.context.sizing.leadership.is_current() {
+                break;
+            }
+            let uid = Some(uid_of(pod).to_owned());
+            let preconditions = Some(Preconditions { uid, resource_version: None });
+            let params = DeleteParams { preconditions, ..DeleteParams::default() };
+            match self.api().delete(name_of(pod), &params).await {
+                Ok(_) => {
+                    replacements.began(self.key, pods.iter().map(uid_of));
+                    self.context.sizing.metrics.did("recreate");
+                }
+                Err(kube::Error::Api(gone)) if matches!(gone.code, 404 | 409) => {}
+                Err(error) => return Err(during("replace a pod")(error)),
+            }
+        }
+        Ok(Action::requeue(NEXT_REPLACEMENT))
+    }
+
+    fn api(&self) -> Api<Pod> {
+        Api::namespaced(self.context.sizing.client.clone(), &self.daemon_set.namespace().unwrap_or_default())
+    }
+
+    /// An event is worth having, but not worth failing for.
+    async fn tell(&self, kind: EventType, reason: &str, text: String) {
+        let event = Event {
+            type_: kind,
+            reason: reason.to_owned(),
+            note: Some(text),
+            action: "SizePods".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.context.recorder.publish(&event, &self.daemon_set.object_ref(&())).await {
+            tracing::warn!(%error, reason, "failed to publish an event");
+        }
+    }
+}
+
+fn name_of(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn uid_of(pod: &Value) -> &str {
+    pod["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+fn is_sized(pod: &Value) -> bool {
+    pod["metadata"]["annotations"].get(keys::SIZED_BY).is_some()
+}

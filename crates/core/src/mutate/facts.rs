@@ -1,0 +1,141 @@
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use podwright_api::flex::FlexDaemonsetTemplateSpec;
+
+use crate::{pod::OwnerReference, sizing::NodeFacts};
+
+/// Something beside the pod that a decision rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Lookup {
+    /// An object that makes pods.
+    Workload {
+        /// Its group and version.
+        api_version: String,
+        /// Its kind.
+        kind: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A FlexDaemonsetTemplate.
+    Template {
+        /// Its name.
+        name: String,
+    },
+    /// A node.
+    Node {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What a lookup found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// Of a workload.
+    Workload(Arc<WorkloadFacts>),
+    /// Of a template.
+    Template(Arc<FlexDaemonsetTemplateSpec>),
+    /// Of a node.
+    Node(Arc<NodeFacts>),
+}
+
+/// What is known of an object that makes pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkloadFacts {
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The object that controls it, in the same namespace.
+    pub owner: Option<OwnerReference>,
+}
+
+/// What is known about the answer to a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known<T> {
+    /// Nobody has looked yet.
+    Unknown,
+    /// There is no such thing.
+    Absent,
+    /// There is.
+    Found(T),
+}
+
+impl<T> Known<T> {
+    fn and_then<U>(self, of: impl FnOnce(T) -> Option<U>) -> Known<U> {
+        match self {
+            Self::Unknown => Known::Unknown,
+            Self::Absent => Known::Absent,
+            Self::Found(value) => of(value).map_or(Known::Absent, Known::Found),
+        }
+    }
+}
+
+/// All that has been looked up for one review.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    known: HashMap<Lookup, Option<Fact>>,
+}
+
+impl Facts {
+    /// Remembers what a lookup found: nothing, or a fact of the lookup's own kind.
+    pub fn insert(&mut self, lookup: Lookup, fact: Option<Fact>) {
+        self.known.insert(lookup, fact);
+    }
+
+    /// What is known about it.
+    #[must_use]
+    pub fn get(&self, lookup: &Lookup) -> Known<&Fact> {
+        match self.known.get(lookup) {
+            None => Known::Unknown,
+            Some(None) => Known::Absent,
+            Some(Some(fact)) => Known::Found(fact),
+        }
+    }
+
+    /// What is known about a workload.
+    #[must_use]
+    pub fn workload(&self, lookup: &Lookup) -> Known<&WorkloadFacts> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Workload(workload) => Some(&**workload),
+            _ => None,
+        })
+    }
+
+    /// What is known about a template.
+    #[must_use]
+    pub fn template(&self, lookup: &Lookup) -> Known<&FlexDaemonsetTemplateSpec> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Template(template) => Some(&**template),
+            _ => None,
+        })
+    }
+
+    /// What is known about a node.
+    #[must_use]
+    pub fn node(&self, lookup: &Lookup) -> Known<&NodeFacts> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Node(node) => Some(&**node),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_looked_for_differs_from_what_is_not_there() {
+        let lookup = Lookup::Node { name: "n".to_owned() };
+        let mut facts = Facts::default();
+        assert_eq!(facts.node(&lookup), Known::Unknown);
+        facts.insert(lookup.clone(), None);
+        assert_eq!(facts.node(&lookup), Known::Absent);
+        facts.insert(lookup.clone(), Some(Fact::Node(Arc::default())));
+        assert_eq!(facts.node(&lookup), Known::Found(&NodeFacts::default()));
+    }
+}

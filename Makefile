@@ -75,8 +75,9 @@ e2e: need-cargo need-go ## Only the tests on the real control plane
 	$(CARGO) test --locked --package podwright --test e2e -- $(TEST)
 
 .PHONY: bench
-bench: need-cargo ## Measure admission (BENCH_ARGS="--peer URL": beside another webhook)
-	$(CARGO) run --release --locked --package xtask -- bench admission $(BENCH_ARGS)
+bench: need-cargo need-go ## Measure: admission, sizing (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
+	$(CARGO) run --release --locked --package xtask -- bench $(or $(BENCH_ARGS),admission)
+	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench sizing)
 
 .PHONY: generate-certs
 generate-certs: need-cargo ## Write ./_certs/{ca.crt,tls.crt,tls.key} for --cert-dir
@@ -101,8 +102,16 @@ docker-push: ## Push the container image IMG
 deploy-manifests: ## Print the manifests with the image IMG
 	@kubectl kustomize deploy/base | sed 's|image: podwright:latest|image: $(IMG)|'
 
+.PHONY: install
+install: ## Install the CRDs into the cluster of your kubeconfig
+	kubectl apply --server-side --filename deploy/crds
+
+.PHONY: uninstall
+uninstall: ## Remove the CRDs, and with them every object of theirs
+	kubectl delete --ignore-not-found --filename deploy/crds
+
 .PHONY: deploy
-deploy: ## Install into the cluster of your kubeconfig, with the image IMG
+deploy: install ## Install into the cluster of your kubeconfig, with the image IMG
 	$(MAKE) --no-print-directory deploy-manifests | kubectl apply --filename -
 
 .PHONY: undeploy

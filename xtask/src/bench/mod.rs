@@ -1,8 +1,9 @@
-//! `cargo xtask bench admission`: how many reviews a second one core answers.
+//! `cargo xtask bench`: how many reviews a second one core answers, and how long each takes.
 //!
-//! Server and load each get a core of their own. Where another webhook is given with `--peer`, the two take turns in one
-//! run with the same payload, because only ratios of one run mean anything.
+//! Server and load each get a core of their own. What is compared takes turns in one run, because only ratios of one run mean
+//! anything.
 
+mod cluster;
 mod load;
 mod server;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
+use hyper::body::Bytes;
+use podwright_api::Feature;
 
 use self::load::Figures;
 
@@ -22,12 +25,18 @@ pub(crate) struct BenchArgs {
     /// Which benchmark
     #[arg(default_value = "admission")]
     benchmark: Benchmark,
-    /// Another HTTPS webhook to measure beside ours, with its path: https://127.0.0.1:9443/mutate-v1-pod
+    /// admission: another HTTPS webhook to measure beside ours, with its path: https://127.0.0.1:9443/mutate-v1-pod
     #[arg(long)]
     peer: Option<String>,
-    /// The peer's process, to read its memory
+    /// admission: the peer's process, to read its memory
     #[arg(long, requires = "peer")]
     peer_pid: Option<u32>,
+    /// sizing: how many nodes are cached
+    #[arg(long, default_value_t = 5000)]
+    nodes: usize,
+    /// sizing: how many templates are cached
+    #[arg(long, default_value_t = 50)]
+    templates: usize,
     /// How many connections send reviews
     #[arg(long, default_value_t = 32)]
     connections: usize,
@@ -41,69 +50,103 @@ pub(crate) struct BenchArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Benchmark {
-    /// Reviews a second on one core
+    /// Reviews of peer pods, beside another webhook
     Admission,
+    /// Reviews of DaemonSet pods in a large cluster, beside reviews of peer pods
+    Sizing,
 }
 
 pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
-    match arguments.benchmark {
-        Benchmark::Admission => admission(arguments),
-    }
-}
-
-/// A server under test.
-struct Target {
-    name: &'static str,
-    url: String,
-    pid: Option<u32>,
-    rounds: Vec<Figures>,
-}
-
-fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
     ensure!(
         arguments.connections > 0 && arguments.seconds > 0 && arguments.rounds > 0,
         "give at least one of each"
     );
+    match arguments.benchmark {
+        Benchmark::Admission => admission(arguments),
+        Benchmark::Sizing => sizing(arguments),
+    }
+}
+
+/// Something under test.
+struct Target {
+    name: &'static str,
+    url: String,
+    review: Bytes,
+    pid: Option<u32>,
+    rounds: Vec<Figures>,
+}
+
+impl Target {
+    fn new(name: &'static str, url: String, review: impl Into<Bytes>, pid: Option<u32>) -> Self {
+        Self { name, url, review: review.into(), pid, rounds: Vec::new() }
+    }
+
+    fn round(&self, connections: usize, time: Duration) -> anyhow::Result<Figures> {
+        load::run(&self.url, &self.review, connections, time).context(self.name)
+    }
+
+    fn cpu_time(&self) -> Option<Duration> {
+        self.pid.and_then(server::cpu_time)
+    }
+}
+
+fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
+    let ours = server::Server::start("peer-pods", None)?;
+    let mut targets = vec![Target::new("podwright", ours.url(Feature::PeerPods), REVIEW, Some(ours.pid()))];
+    if let Some(url) = arguments.peer.clone() {
+        targets.push(Target::new("peer", url, REVIEW, arguments.peer_pid));
+    }
+    measure("admission", arguments, targets)
+}
+
+fn sizing(arguments: &BenchArgs) -> anyhow::Result<()> {
+    let cluster = cluster::Cluster::start(arguments.nodes, arguments.templates)?;
+    let ours = server::Server::start("sizing,peer-pods", Some(&cluster.kubeconfig()))?;
+    // All that admission needs is in its caches now; a control plane that goes on working would only disturb.
+    cluster.freeze()?;
+    println!("sizing: {} nodes and {} templates are cached", arguments.nodes, arguments.templates);
+    let daemon_pod = cluster::daemon_set_review(REVIEW, arguments.nodes)?;
+    let targets = vec![
+        Target::new("sizing", ours.url(Feature::Sizing), daemon_pod, Some(ours.pid())),
+        Target::new("peer-pods", ours.url(Feature::PeerPods), REVIEW, Some(ours.pid())),
+    ];
+    measure("sizing", arguments, targets)
+}
+
+/// Lets all targets take turns, and prints what each showed.
+fn measure(name: &str, arguments: &BenchArgs, mut targets: Vec<Target>) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism()?.get();
-    let ours = server::Server::start()?;
     pin_to_core(cores - 1);
-    let review = hyper::body::Bytes::from_static(REVIEW);
     println!(
-        "admission: a review of {} bytes, {} connections, {} rounds of {} s, {cores} cores",
-        review.len(),
+        "{name}: reviews of {} bytes, {} connections, {} rounds of {} s, {cores} cores",
+        REVIEW.len(),
         arguments.connections,
         arguments.rounds,
         arguments.seconds,
     );
-    let mut targets =
-        vec![Target { name: "podwright", url: ours.url(), pid: Some(ours.pid()), rounds: Vec::new() }];
-    if let Some(url) = arguments.peer.clone() {
-        targets.push(Target { name: "peer", url, pid: arguments.peer_pid, rounds: Vec::new() });
-    }
-    let round = |url: &str, time| load::run(url, &review, arguments.connections, time);
     for target in &targets {
-        round(&target.url, Duration::from_secs(1)).with_context(|| format!("warming {} up", target.name))?;
+        target.round(arguments.connections, Duration::from_secs(1)).context("warming up")?;
     }
-    let used = |target: &Target| target.pid.and_then(server::cpu_time);
-    let before: Vec<Option<Duration>> = targets.iter().map(used).collect();
+    let mut spent = vec![Duration::ZERO; targets.len()];
     for _ in 0..arguments.rounds {
-        for target in &mut targets {
-            let figures = round(&target.url, Duration::from_secs(arguments.seconds)).context(target.name)?;
-            target.rounds.push(figures);
+        for (target, spent) in targets.iter_mut().zip(&mut spent) {
+            let before = target.cpu_time();
+            target.rounds.push(target.round(arguments.connections, Duration::from_secs(arguments.seconds))?);
+            let used = target.cpu_time().zip(before).map(|(after, before)| after.saturating_sub(before));
+            *spent += used.unwrap_or_default();
         }
     }
     println!(
         "{:<10} {:>10} {:>10} {:>10} {:>12} {:>13}",
-        "server", "req/s", "p50 ms", "p99 ms", "cpu us/req", "resident MiB"
+        "target", "req/s", "p50 ms", "p99 ms", "cpu us/req", "resident MiB"
     );
     let mut middle = Vec::new();
-    for (target, before) in targets.iter_mut().zip(before) {
+    for (target, spent) in targets.iter_mut().zip(spent) {
         let requests: usize = target.rounds.iter().map(|round| round.requests).sum();
-        let spent = used(target).zip(before).map(|(after, before)| after.saturating_sub(before));
         #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 reviews")]
-        let each = spent.map(|spent| spent.as_secs_f64() * 1e6 / requests as f64);
-        let memory = target.pid.and_then(server::resident_mib);
+        let each = target.pid.map(|_| spent.as_secs_f64() * 1e6 / requests as f64);
         let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        let memory = target.pid.and_then(server::resident_mib);
         let figures = median(&mut target.rounds);
         println!(
             "{:<10} {:>10.0} {:>10.2} {:>10.2} {:>12} {:>13}",
@@ -116,8 +159,8 @@ fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
         );
         middle.push(figures.per_second);
     }
-    if let [ours, peer] = middle[..] {
-        println!("ratio      {:>9.1}x", ours / peer);
+    if let [first, second] = middle[..] {
+        println!("ratio      {:>9.1}x", first / second);
     }
     Ok(())
 }

@@ -1,15 +1,17 @@
 use std::{
     fs,
-    net::TcpListener,
-    path::PathBuf,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail, ensure};
+use podwright_api::Feature;
 
-/// Our own manager, optimised, on the first core. It needs no cluster: its certificate comes from a directory, nothing is
-/// registered and nothing elected.
+/// Our own manager, optimised, on the first core. Its certificate comes from a directory, nothing is registered and nothing
+/// elected, so that with peer pods alone it needs no cluster.
 pub(super) struct Server {
     process: Child,
     port: u16,
@@ -17,7 +19,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start() -> anyhow::Result<Self> {
+    /// Starts it with these features. With a cluster, returns once its caches are filled.
+    pub(super) fn start(features: &str, kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let binary = build()?;
         let directory = tempfile::tempdir()?;
         let certs = directory.path().to_str().context("the temporary directory has an odd name")?;
@@ -28,36 +31,40 @@ impl Server {
         ensure!(made.success(), "podwright certs failed");
         let config = directory.path().join("podwright.yaml");
         fs::write(&config, "webhook: {register: false}\n")?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let process = Command::new("taskset")
+        let (port, probes) = (free_port()?, free_port()?);
+        let mut command = Command::new("taskset");
+        command
             .args(["-c", "0"])
             .arg(&binary)
-            .args(["manager", "--features=peer-pods", "--leader-elect=false", "--metrics-bind-address=0"])
-            .args(["--health-probe-bind-address=0", "--webhook-host=127.0.0.1", "--log-level=warn"])
-            .args(["--cert-dir", certs, "--webhook-port", &port.to_string()])
+            .args(["manager", "--features", features, "--leader-elect=false", "--metrics-bind-address=0"])
+            .args([&format!("--health-probe-bind-address=127.0.0.1:{probes}"), "--webhook-host=127.0.0.1"])
+            .args(["--log-level=warn", "--cert-dir", certs, "--webhook-port", &port.to_string()])
             .arg("--config")
-            .arg(&config)
-            .spawn()
-            .context("cannot start the manager; taskset (util-linux) must be installed")?;
+            .arg(&config);
+        if let Some(kubeconfig) = kubeconfig {
+            command.arg("--kubeconfig").arg(kubeconfig);
+        }
+        let process =
+            command.spawn().context("cannot start the manager; taskset (util-linux) must be installed")?;
         let mut server = Self { process, port, _directory: directory };
-        server.await_listening()?;
+        server.await_ready(probes)?;
         Ok(server)
     }
 
-    fn await_listening(&mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+    fn await_ready(&mut self, probes: u16) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_mins(2);
+        while !is_ready(probes) {
             if let Some(status) = self.process.try_wait()? {
                 bail!("the manager ended with {status}");
             }
-            ensure!(Instant::now() < deadline, "the manager does not listen");
-            std::thread::sleep(Duration::from_millis(20));
+            ensure!(Instant::now() < deadline, "the manager does not become ready");
+            std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
 
-    pub(super) fn url(&self) -> String {
-        format!("https://127.0.0.1:{}/mutate/peer-pods", self.port)
+    pub(super) fn url(&self, feature: Feature) -> String {
+        format!("https://127.0.0.1:{}{}", self.port, feature.path())
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -70,6 +77,22 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn is_ready(probes: u16) -> bool {
+    let ask = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", probes))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"GET /readyz HTTP/1.0\r\nhost: localhost\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.contains(" 200 "))
 }
 
 fn build() -> anyhow::Result<PathBuf> {

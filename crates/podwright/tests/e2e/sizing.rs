@@ -378,6 +378,71 @@ async fn pods_made_without_us_are_resized_or_reported_and_replaced_only_when_ask
 }
 
 #[tokio::test]
+async fn pods_that_admission_does_not_size_are_never_replaced() {
+    scene("system", |scene| async move {
+        scene.node("n", "4", "16Gi", Some("100Gi")).await?;
+        let mut template = scene.template();
+        template["spec"]["onDrift"] = json!("Recreate");
+        scene.apply(&template).await?;
+        // Our webhook is not registered for kube-system: a replacement would come back as it was, for ever.
+        let mut system = scene.daemon_set();
+        system["metadata"]["name"] = json!(scene.name);
+        system["metadata"]["namespace"] = json!("kube-system");
+        system["spec"]["selector"] = json!({"matchLabels": {"app": scene.name}});
+        system["spec"]["template"]["metadata"]["labels"] = json!({"app": scene.name});
+        scene.apply(&system).await?;
+        let pods: Api<Pod> = Api::namespaced(scene.client.clone(), "kube-system");
+        let running = || async {
+            let all = pods.list(&ListParams::default().labels(&format!("app={}", scene.name))).await?.items;
+            let pod = all.into_iter().next().ok_or_else(|| anyhow::anyhow!("no pod"))?;
+            let pod = serde_json::to_value(pod)?;
+            anyhow::ensure!(pod["status"]["phase"] == "Running", "it does not run");
+            Ok(pod)
+        };
+        let before = soon(running).await?;
+        // A DaemonSet that is ours shows when the controller has come by, twice.
+        scene.apply(&scene.daemon_set()).await?;
+        scene.await_pods(1).await?;
+        for percent in [20, 30] {
+            scene.patch_template(json!({"cpuPercentage": percent})).await?;
+            soon(|| async {
+                let pods = scene.pods().await?;
+                let cpu = pods.get("n").map(|pod| resources(pod)["limits"]["cpu"].clone());
+                anyhow::ensure!(cpu == Some(json!(format!("{}m", 40 * percent))), "{cpu:?}");
+                Ok(())
+            })
+            .await?;
+        }
+        let after = soon(running).await?;
+        assert_eq!((&after["metadata"]["uid"], resources(&after)), (&before["metadata"]["uid"], &json!({})));
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_daemon_set_no_longer_counts() {
+    scene("gone", |scene| async move {
+        scene.node("n", "4", "16Gi", Some("100Gi")).await?;
+        scene.apply(&scene.template()).await?;
+        scene.apply(&scene.daemon_set()).await?;
+        let counts = |daemon_sets: i64, in_use: i64| {
+            let scene = &scene;
+            soon(move || async move {
+                let status = scene.status().await?;
+                anyhow::ensure!(status["daemonSets"] == daemon_sets && status["inUse"] == in_use, "{status}");
+                Ok(())
+            })
+        };
+        counts(1, 1).await?;
+        let api: Api<DaemonSet> = Api::namespaced(scene.client.clone(), &scene.name);
+        api.delete("example-daemonset", &DeleteParams::background()).await?;
+        counts(0, 0).await
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_daemon_set_may_ask_for_its_pods_to_come_up_anyway() {
     scene("anyway", |scene| async move {
         scene.node("n", "4", "16Gi", Some("100Gi")).await?;

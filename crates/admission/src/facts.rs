@@ -24,7 +24,8 @@ pub struct NoFacts;
 
 impl FactSource for NoFacts {
     fn find<'a>(&'a self, lookup: &'a Lookup) -> Finding<'a> {
-        let error = FactError(format!("not connected to a cluster, so {lookup:?} cannot be looked up"));
+        let error =
+            FactError(format!("this manager is not connected to a cluster, so it knows of no {lookup}"));
         Box::pin(std::future::ready(Err(error)))
     }
 }

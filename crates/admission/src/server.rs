@@ -143,7 +143,7 @@ impl Admission {
             let found = self.source.find(&lookup).await.map_err(|error| {
                 Fault::new(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    format!("{lookup:?} could not be looked up: {error}"),
+                    format!("{lookup} could not be looked up: {error}"),
                 )
             })?;
             facts.insert(lookup, found);

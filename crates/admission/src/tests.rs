@@ -8,16 +8,22 @@ use axum::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{Request, StatusCode};
-use podwright_api::{Feature, config::PeerPodsConfig};
+use podwright_api::{
+    Feature,
+    config::{PeerPodsConfig, SizingConfig},
+};
 use podwright_core::{
-    mutate::{self, Facts, Mutator, Outcome, PeerPods, Pipeline, Review},
+    mutate::{
+        self, Fact, Facts, Lookup, Mutator, Outcome, PeerPods, Pipeline, Review, Sizing, WorkloadFacts,
+    },
     pod::PodView,
+    sizing::NodeFacts,
 };
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::{AdmissionMetrics, AdmissionOptions, MAX_BODY, NoFacts, router};
+use crate::{AdmissionMetrics, AdmissionOptions, FactSource, Finding, MAX_BODY, NoFacts, router};
 
 const PATH: &str = "/mutate/peer-pods";
 
@@ -237,4 +243,71 @@ async fn verdicts_and_answers_are_counted_with_bounded_labels() {
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
+}
+
+/// A cluster with one annotated DaemonSet, and with the template and the node that it needs, or without.
+struct Cluster {
+    complete: bool,
+    asked: std::sync::Mutex<Vec<Lookup>>,
+}
+
+impl FactSource for Cluster {
+    fn find<'a>(&'a self, lookup: &'a Lookup) -> Finding<'a> {
+        self.asked.lock().unwrap().push(lookup.clone());
+        let annotations = [("flexdaemonsets.xai/resource-template".to_owned(), "t".to_owned())].into();
+        let spec = json!({"cpuPercentage": 10, "memoryPercentage": 10, "storagePercentage": 10});
+        let fact = match lookup {
+            Lookup::Workload { .. } => Fact::Workload(Arc::new(WorkloadFacts { annotations, owner: None })),
+            Lookup::Template { .. } => Fact::Template(Arc::new(serde_json::from_value(spec).unwrap())),
+            Lookup::Node { name } => Fact::Node(Arc::new(NodeFacts {
+                name: name.clone(),
+                allocatable: [("cpu".to_owned(), "4".parse().unwrap())].into(),
+                ..NodeFacts::default()
+            })),
+        };
+        let known = self.complete || matches!(lookup, Lookup::Workload { .. });
+        Box::pin(std::future::ready(Ok(known.then_some(fact))))
+    }
+}
+
+fn sizing_server(source: Arc<dyn FactSource>) -> Server {
+    let mut registry = Registry::default();
+    let metrics = AdmissionMetrics::register(&mut registry);
+    let pipeline = Pipeline::new(vec![Box::new(Sizing::new(&SizingConfig::default()))]);
+    let options = AdmissionOptions { timeout: Duration::from_secs(5), max_in_flight: 4 };
+    Server { router: router(pipeline, source, options, metrics), registry: Arc::new(registry) }
+}
+
+fn daemon_pod() -> Value {
+    review(&json!({
+        "metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}]},
+        "spec": {"nodeName": "n", "containers": [{"name": "a"}]},
+    }))
+}
+
+#[tokio::test]
+async fn facts_are_looked_up_until_a_decision_can_be_taken() {
+    let cluster = Arc::new(Cluster { complete: true, asked: std::sync::Mutex::default() });
+    let answer = sizing_server(cluster.clone()).answer("/mutate/sizing", &daemon_pod()).await;
+    assert!(answer["response"]["patch"].is_string(), "{answer}");
+    assert_eq!(cluster.asked.lock().unwrap().len(), 3, "workload, template and node, each once");
+}
+
+#[tokio::test]
+async fn what_is_known_to_be_missing_is_a_denial_that_says_what_to_create() {
+    let cluster = Cluster { complete: false, asked: std::sync::Mutex::default() };
+    let answer = sizing_server(Arc::new(cluster)).answer("/mutate-v1-pod", &daemon_pod()).await;
+    assert_eq!(answer["response"]["allowed"], false);
+    assert!(
+        answer["response"]["status"]["message"].as_str().unwrap().contains("FlexDaemonsetTemplate"),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_looked_up_is_a_fault_and_not_a_denial() {
+    let (status, text) =
+        sizing_server(Arc::new(NoFacts)).post("/mutate/sizing", daemon_pod().to_string()).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(String::from_utf8_lossy(&text).contains("could not be looked up"));
 }

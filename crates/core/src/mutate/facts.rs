@@ -33,6 +33,16 @@ pub enum Lookup {
     },
 }
 
+impl std::fmt::Display for Lookup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Workload { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
+            Self::Template { name } => write!(f, "FlexDaemonsetTemplate {name}"),
+            Self::Node { name } => write!(f, "Node {name}"),
+        }
+    }
+}
+
 /// What a lookup found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {

@@ -100,6 +100,8 @@ fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
 }
 
 fn sizing(arguments: &BenchArgs) -> anyhow::Result<()> {
+    // A build and a large cluster at the same time would only wait for each other.
+    server::build()?;
     let cluster = cluster::Cluster::start(arguments.nodes, arguments.templates)?;
     let ours = server::Server::start("sizing,peer-pods", Some(&cluster.kubeconfig()))?;
     // All that admission needs is in its caches now; a control plane that goes on working would only disturb.

@@ -95,7 +95,8 @@ fn is_ready(probes: u16) -> bool {
     ask().is_ok_and(|answer| answer.contains(" 200 "))
 }
 
-fn build() -> anyhow::Result<PathBuf> {
+/// Builds our own manager, optimised.
+pub(super) fn build() -> anyhow::Result<PathBuf> {
     let built = Command::new(env!("CARGO"))
         .args([
             "build",

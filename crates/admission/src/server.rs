@@ -6,14 +6,15 @@ use std::{
 
 use axum::{
     Router,
-    body::{Body, Bytes, to_bytes},
+    body::{Body, HttpBody as _},
     extract::{Request, State},
     response::{IntoResponse, Response},
     routing::post,
 };
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
+use http_body_util::BodyExt as _;
 use podwright_api::{Feature, LongDuration};
-use podwright_core::mutate::{Facts, Lookup, Pipeline, Review};
+use podwright_core::mutate::{Facts, Lookup, Pipeline, RawPod, Review};
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -21,6 +22,9 @@ use crate::{facts::FactSource, fault::Fault, metrics::AdmissionMetrics, review::
 
 /// The largest review that is read. An API server stores objects of 1.5 MiB and an UPDATE carries two of them.
 pub const MAX_BODY: usize = 7 * 1024 * 1024;
+
+/// How much of a review that is too large is read before the connection is given up.
+const PATIENCE: usize = 4 * MAX_BODY;
 
 /// Where FlexDaemonsets and the peer-pods webhook are registered, so that their configurations go on working.
 const LEGACY_PATH: &str = "/mutate-v1-pod";
@@ -116,21 +120,13 @@ impl Admission {
     async fn review(&self, features: &[Feature], body: Body) -> Result<Vec<u8>, Fault> {
         // The turn comes first, so that what is held in memory is bounded too.
         let _turn = self.turns.acquire().await.map_err(Fault::ours)?;
-        let body: Bytes = to_bytes(body, MAX_BODY).await.map_err(|error| {
-            if error.to_string().contains("length limit exceeded") {
-                Fault::new(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    format!("the review is larger than {} MiB", MAX_BODY >> 20),
-                )
-            } else {
-                Fault::bad(format!("the body could not be read: {error}"))
-            }
-        })?;
+        let body = content(body).await?;
         let question = Question::read(&body)?;
         let observe = |feature, verdict| self.metrics.verdict(feature, verdict);
+        let pod = RawPod::read(question.pod)?;
         let mut facts = Facts::default();
         for _ in 0..ROUNDS {
-            match self.pipeline.run(features, &question.request(), question.pod, &facts, observe)? {
+            match self.pipeline.run(features, &question.request(), &pod, &facts, observe)? {
                 Review::Done(outcome) => return question.answer(&outcome),
                 Review::Needs(lookups) => self.look_up(&mut facts, lookups).await?,
             }
@@ -150,6 +146,31 @@ impl Admission {
         }
         Ok(())
     }
+}
+
+/// Reads the body. One that is too large is read on for a while and thrown away, because a client that is still writing may
+/// never see an answer that comes before it is done.
+async fn content(mut body: Body) -> Result<Vec<u8>, Fault> {
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(MAX_BODY);
+    let (mut content, mut size) = (Vec::with_capacity(expected.min(MAX_BODY)), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Fault::bad(format!("the body could not be read: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        size = size.saturating_add(data.len());
+        if size <= MAX_BODY {
+            content.extend_from_slice(&data);
+        } else {
+            content = Vec::new();
+        }
+        if size > PATIENCE {
+            break;
+        }
+    }
+    if size > MAX_BODY {
+        let message = format!("the review is larger than {} MiB", MAX_BODY >> 20);
+        return Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    Ok(content)
 }
 
 /// The API server says in the query how long it waits (`timeout=5s`); nine tenths of the shorter of that and our own

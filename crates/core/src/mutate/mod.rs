@@ -24,7 +24,7 @@ use podwright_api::Feature;
 
 pub use facts::{Fact, Facts, Known, Lookup, WorkloadFacts};
 pub use peer_pods::{BadAmount, PeerPods};
-pub use pipeline::{Pipeline, PipelineError};
+pub use pipeline::{Pipeline, PipelineError, RawPod};
 pub use sizing::Sizing;
 
 use crate::pod::PodView;

@@ -9,6 +9,20 @@ pub struct Pipeline {
     mutators: Vec<Box<dyn Mutator>>,
 }
 
+/// A pod as it came in: its JSON, and the view of it, read once however often the pipeline runs.
+#[derive(Clone, Debug)]
+pub struct RawPod<'j> {
+    json: &'j str,
+    view: PodView,
+}
+
+impl<'j> RawPod<'j> {
+    /// Reads the view.
+    pub fn read(json: &'j str) -> Result<Self, PipelineError> {
+        Ok(Self { json, view: PodView::read(json)? })
+    }
+}
+
 /// A pod that cannot be worked on.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
@@ -38,7 +52,7 @@ impl Pipeline {
         self.mutators.iter().map(|mutator| mutator.feature())
     }
 
-    /// Runs the mutators of these features over a pod's JSON, each on the result of the one before.
+    /// Runs the mutators of these features over a pod, each on the result of the one before.
     ///
     /// The first denial ends it. Where one has to know more, it ends with what that is, to be run again from the start.
     /// `observe` learns each feature's verdict once there is a decision.
@@ -46,17 +60,17 @@ impl Pipeline {
         &self,
         features: &[Feature],
         request: &Request<'_>,
-        json: &str,
+        pod: &RawPod<'_>,
         facts: &Facts,
         mut observe: impl FnMut(Feature, Verdict),
     ) -> Result<Review, PipelineError> {
-        let mut view = PodView::read(json)?;
+        let mut changed_view: Option<PodView> = None;
         let mut total = Outcome::default();
         let mut verdicts = Vec::new();
         let mut selected =
             self.mutators.iter().filter(|mutator| features.contains(&mutator.feature())).peekable();
         while let Some(mutator) = selected.next() {
-            let outcome = match mutator.review(request, &view, facts) {
+            let outcome = match mutator.review(request, changed_view.as_ref().unwrap_or(&pod.view), facts) {
                 Review::Done(outcome) => outcome,
                 needs @ Review::Needs(_) => return Ok(needs),
             };
@@ -72,10 +86,10 @@ impl Pipeline {
             total.patch.extend(outcome.patch);
             // Only where somebody comes after is the whole document needed.
             if changed && selected.peek().is_some() {
-                let mut document: Value = serde_json::from_str(json)?;
+                let mut document: Value = serde_json::from_str(pod.json)?;
                 json_patch::patch(&mut document, &total.patch)
                     .map_err(|source| PipelineError::BadPatch { feature: mutator.feature(), source })?;
-                view = serde::Deserialize::deserialize(&document)?;
+                changed_view = Some(serde::Deserialize::deserialize(&document)?);
             }
         }
         for (feature, verdict) in verdicts {
@@ -120,21 +134,27 @@ mod tests {
         let peer_pod = r#"{"spec":{"runtimeClassName":"kata-remote","containers":[{"name":"app"}]}}"#;
         let facts = Facts::default();
         let mut seen = Vec::new();
-        let review =
-            pipeline().run(&[], &REQUEST, peer_pod, &facts, |feature, _| seen.push(feature)).unwrap();
+        let review = pipeline()
+            .run(&[], &REQUEST, &RawPod::read(peer_pod).unwrap(), &facts, |feature, _| seen.push(feature))
+            .unwrap();
         assert_eq!((done(review).verdict(), seen.len()), (Verdict::Skipped, 0));
         let review = pipeline()
-            .run(&[Feature::PeerPods], &REQUEST, peer_pod, &facts, |feature, verdict| {
-                assert_eq!((feature, verdict), (Feature::PeerPods, Verdict::Mutated));
-            })
+            .run(
+                &[Feature::PeerPods],
+                &REQUEST,
+                &RawPod::read(peer_pod).unwrap(),
+                &facts,
+                |feature, verdict| {
+                    assert_eq!((feature, verdict), (Feature::PeerPods, Verdict::Mutated));
+                },
+            )
             .unwrap();
         assert_eq!(done(review).verdict(), Verdict::Mutated);
     }
 
     #[test]
     fn what_is_no_pod_is_an_error_that_says_so() {
-        let error =
-            pipeline().run(&[Feature::PeerPods], &REQUEST, "[1]", &Facts::default(), |_, _| {}).unwrap_err();
+        let error = RawPod::read("[1]").unwrap_err();
         assert!(error.to_string().contains("not a Pod"), "{error}");
     }
 
@@ -169,7 +189,10 @@ mod tests {
     fn decide(pod: &Value, mut observe: impl FnMut(Feature, Verdict)) -> Outcome {
         let mut facts = Facts::default();
         for _ in 0..5 {
-            match pipeline().run(Feature::ALL, &REQUEST, &pod.to_string(), &facts, &mut observe).unwrap() {
+            match pipeline()
+                .run(Feature::ALL, &REQUEST, &RawPod::read(&pod.to_string()).unwrap(), &facts, &mut observe)
+                .unwrap()
+            {
                 Review::Done(outcome) => return outcome,
                 Review::Needs(lookups) => {
                     for lookup in lookups {
@@ -202,7 +225,9 @@ mod tests {
     fn a_pod_that_is_not_decided_yet_is_not_observed() {
         let observe = |feature, verdict| panic!("{feature}: {verdict:?}");
         let pod = sized_peer_pod().to_string();
-        let review = pipeline().run(Feature::ALL, &REQUEST, &pod, &Facts::default(), observe).unwrap();
+        let review = pipeline()
+            .run(Feature::ALL, &REQUEST, &RawPod::read(&pod).unwrap(), &Facts::default(), observe)
+            .unwrap();
         assert!(matches!(&review, Review::Needs(lookups) if !lookups.is_empty()), "{review:?}");
     }
 }

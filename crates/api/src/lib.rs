@@ -8,11 +8,15 @@
 
 pub mod config;
 mod duration;
+pub mod eds;
 mod feature;
 pub mod flex;
 pub mod keys;
+mod moment;
+mod schema;
 mod selector;
 
 pub use duration::{BadDuration, LongDuration};
 pub use feature::{Feature, UnknownFeature};
+pub use moment::Moment;
 pub use selector::{NodeSelector, Operator, Requirement};

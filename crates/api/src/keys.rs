@@ -31,7 +31,40 @@ pub const SIZING_ON_ERROR: &str = "podwright.io/sizing-on-error";
 /// On a sized pod: by which template, node and rules it was sized.
 pub const SIZED_BY: &str = "podwright.io/sized-by";
 
+// ExtendedDaemonSet: the keys that its users, its plugin and other controllers know.
+
 /// On an ExtendedDaemonSet's pod: a digest of the resource overrides that its Node carries. There only if there are any.
 pub const EDS_NODE_OVERRIDES: &str = "extendeddaemonset.datadoghq.com/nodehash";
 /// Label on an ExtendedDaemonSet's pod: the ExtendedDaemonsetSetting that gave it its resources. There only if one did.
 pub const EDS_SETTING: &str = "extendeddaemonsetsetting.datadoghq.com/name";
+
+/// Label on replica sets and pods: the ExtendedDaemonSet's name.
+pub const EDS_NAME: &str = "extendeddaemonset.datadoghq.com/name";
+/// Label on pods: the replica set's name.
+pub const EDS_REPLICA_SET: &str = "extendeddaemonsetreplicaset.datadoghq.com/name";
+/// Label on pods of a canary: `true`.
+pub const EDS_CANARY: &str = "extendeddaemonsetreplicaset.datadoghq.com/canary";
+/// Label on pods: the namespace of the ExtendedDaemonsetSetting that gave it its resources.
+pub const EDS_SETTING_NAMESPACE: &str = "extendeddaemonsetsetting.datadoghq.com/namespace";
+/// Label that users put on nodes and exclude in a template's node affinity.
+pub const EDS_EXCLUDE: &str = "extendeddaemonset.datadoghq.com/exclude";
+/// On replica sets, pods and the PodTemplate: a digest of the template.
+pub const EDS_TEMPLATE_HASH: &str = "extendeddaemonset.datadoghq.com/templatehash";
+/// On an ExtendedDaemonSet: the replica set that a person has found good.
+pub const EDS_CANARY_VALID: &str = "extendeddaemonset.datadoghq.com/canary-valid";
+/// On an ExtendedDaemonSet: `true` pauses the canary.
+pub const EDS_CANARY_PAUSED: &str = "extendeddaemonset.datadoghq.com/canary-paused";
+/// On an ExtendedDaemonSet: why a person paused the canary.
+pub const EDS_CANARY_PAUSED_REASON: &str = "extendeddaemonset.datadoghq.com/canary-paused-reason";
+/// On an ExtendedDaemonSet: `true` lets the canary go on and keeps it from pausing itself.
+pub const EDS_CANARY_UNPAUSED: &str = "extendeddaemonset.datadoghq.com/canary-unpaused";
+/// On an ExtendedDaemonSet: `true` keeps outdated pods from being replaced.
+pub const EDS_ROLLING_UPDATE_PAUSED: &str = "extendeddaemonset.datadoghq.com/rolling-update-paused";
+/// On an ExtendedDaemonSet: `true` keeps pods from being created and replaced.
+pub const EDS_ROLLOUT_FROZEN: &str = "extendeddaemonset.datadoghq.com/rollout-frozen";
+/// On an ExtendedDaemonSet: the DaemonSet whose pods it takes over.
+pub const EDS_OLD_DAEMONSET: &str = "extendeddaemonset.datadoghq.com/old-daemonset";
+/// On a Node, followed by `<namespace>.<name>.<container>`: resources of that container on that node, as JSON.
+pub const EDS_NODE_OVERRIDE_PREFIX: &str = "resources.extendeddaemonset.datadoghq.com/";
+/// Annotation on pods and label on the PodTemplate: tells the cluster autoscaler that they are a DaemonSet's.
+pub const AUTOSCALER_DAEMONSET_POD: &str = "cluster-autoscaler.kubernetes.io/daemonset-pod";

@@ -2,12 +2,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, transform::RecursiveTransform};
 use serde::{Deserialize, Serialize};
 
-use super::schema;
+use crate::schema::absent_not_null;
 
 /// What is known of a template and of the pods that are sized by it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = RecursiveTransform(schema::absent_not_null))]
+#[schemars(transform = RecursiveTransform(absent_not_null))]
 pub struct FlexDaemonsetTemplateStatus {
     /// The generation of the template that this speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

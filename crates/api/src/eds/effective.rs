@@ -1,0 +1,336 @@
+use std::{fmt, time::Duration};
+
+use super::{
+    Amount, AutoFail, AutoPause, Canary, ExtendedDaemonSetSpec, IntOrText, LabelSelector, RollingUpdate, span,
+};
+use crate::{NodeSelector, config::ValidationMode};
+
+/// What the Go controller writes into `duration` by itself. In manual mode it means nothing.
+const WRITTEN_DURATION: &str = "10m0s";
+/// Likewise, `noRestartsDuration`.
+const WRITTEN_NO_RESTARTS: &str = "5m0s";
+
+/// Something in the spec that cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, such as `spec.strategy.canary.duration`.
+    pub field: &'static str,
+    /// What, and what to do about it.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+/// A strategy with its defaults, in types that can be computed with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectiveStrategy {
+    /// How many nodes may be without an available pod at a time.
+    pub max_unavailable: Amount,
+    /// How many nodes whose pod can't be scheduled or doesn't go away are left out of that count.
+    pub max_pod_scheduler_failure: Amount,
+    /// How many pods may be starting at a time, at most.
+    pub max_parallel_pod_creation: u32,
+    /// After each such interval more pods may be starting at a time. Never zero.
+    pub slow_start_interval: Duration,
+    /// How many pods may be starting at a time in the first interval, and how many more in each that follows.
+    pub slow_start_increase: Amount,
+    /// What the user wrote. Nothing waits for it.
+    pub reconcile_frequency: Duration,
+    /// How long a pod must have been ready before it counts as available.
+    pub min_ready: Duration,
+    /// The canary, if there is one.
+    pub canary: Option<EffectiveCanary>,
+}
+
+/// A canary with its defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectiveCanary {
+    /// On how many nodes.
+    pub replicas: Amount,
+    /// Who ends it.
+    pub validation_mode: ValidationMode,
+    /// How long, if it ends by itself.
+    pub duration: Option<Duration>,
+    /// How long no pod may have restarted before it ends, if it ends by itself.
+    pub no_restarts: Option<Duration>,
+    /// On which nodes.
+    pub node_selector: NodeSelector,
+    /// Labels over whose values the nodes are spread.
+    pub node_anti_affinity_keys: Vec<String>,
+    /// When it is paused without a person.
+    pub auto_pause: EffectiveAutoPause,
+    /// When it fails without a person.
+    pub auto_fail: EffectiveAutoFail,
+}
+
+/// When a canary is paused without a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectiveAutoPause {
+    /// Whether it ever is.
+    pub enabled: bool,
+    /// When a container has restarted more often than this.
+    pub max_restarts: i32,
+    /// When a pod needs longer than this to start.
+    pub max_slow_start: Option<Duration>,
+}
+
+/// When a canary fails without a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectiveAutoFail {
+    /// Whether it ever does.
+    pub enabled: bool,
+    /// When a container has restarted more often than this.
+    pub max_restarts: i32,
+    /// When containers have gone on restarting for longer than this.
+    pub max_restarts_duration: Option<Duration>,
+    /// When the canary takes longer than this.
+    pub canary_timeout: Option<Duration>,
+}
+
+impl ExtendedDaemonSetSpec {
+    /// The strategy with its defaults, and what is wrong with it. A field that cannot be meant has its default, so that
+    /// pods that run are looked after; `default_mode` is the controller's own for canaries that name none.
+    #[must_use]
+    pub fn effective(&self, default_mode: ValidationMode) -> (EffectiveStrategy, Vec<Problem>) {
+        let mut reading = Reading::default();
+        let effective = reading.strategy(self, default_mode);
+        (effective, reading.problems)
+    }
+}
+
+/// Reads fields and collects what is wrong with them.
+#[derive(Default)]
+struct Reading {
+    problems: Vec<Problem>,
+}
+
+impl Reading {
+    fn strategy(&mut self, spec: &ExtendedDaemonSetSpec, default_mode: ValidationMode) -> EffectiveStrategy {
+        let RollingUpdate {
+            max_unavailable,
+            max_pod_scheduler_failure,
+            max_parallel_pod_creation,
+            slow_start_interval_duration,
+            slow_start_additive_increase,
+        } = &spec.strategy.rolling_update;
+        let interval = self.span(
+            "spec.strategy.rollingUpdate.slowStartIntervalDuration",
+            slow_start_interval_duration.as_deref(),
+        );
+        EffectiveStrategy {
+            max_unavailable: self.amount(
+                "spec.strategy.rollingUpdate.maxUnavailable",
+                max_unavailable.as_ref(),
+                Amount::Count(1),
+            ),
+            max_pod_scheduler_failure: self.amount(
+                "spec.strategy.rollingUpdate.maxPodSchedulerFailure",
+                max_pod_scheduler_failure.as_ref(),
+                Amount::Count(0),
+            ),
+            max_parallel_pod_creation: self.parallel(*max_parallel_pod_creation),
+            slow_start_interval: self.not_zero(interval),
+            slow_start_increase: self.increase(slow_start_additive_increase.as_ref()),
+            reconcile_frequency: self
+                .span("spec.strategy.reconcileFrequency", spec.strategy.reconcile_frequency.as_deref())
+                .unwrap_or(Duration::from_secs(10)),
+            min_ready: self.min_ready(spec.min_ready_seconds),
+            canary: spec.strategy.canary.as_ref().map(|canary| self.canary(canary, default_mode)),
+        }
+    }
+
+    fn canary(&mut self, canary: &Canary, default_mode: ValidationMode) -> EffectiveCanary {
+        let mode = self.mode(canary.validation_mode.as_deref(), default_mode);
+        let effective = EffectiveCanary {
+            replicas: self.amount(
+                "spec.strategy.canary.replicas",
+                canary.replicas.as_ref(),
+                Amount::Count(1),
+            ),
+            validation_mode: mode,
+            duration: self.when_auto(
+                mode,
+                "spec.strategy.canary.duration",
+                canary.duration.as_deref(),
+                (WRITTEN_DURATION, Duration::from_mins(10)),
+            ),
+            no_restarts: self.when_auto(
+                mode,
+                "spec.strategy.canary.noRestartsDuration",
+                canary.no_restarts_duration.as_deref(),
+                (WRITTEN_NO_RESTARTS, Duration::from_mins(5)),
+            ),
+            node_selector: self.selector(canary.node_selector.as_ref()),
+            node_anti_affinity_keys: canary.node_anti_affinity_keys.clone(),
+            auto_pause: self.auto_pause(canary.auto_pause.as_ref()),
+            auto_fail: self.auto_fail(canary.auto_fail.as_ref()),
+        };
+        self.contradictions(&effective);
+        effective
+    }
+
+    fn auto_pause(&mut self, written: Option<&AutoPause>) -> EffectiveAutoPause {
+        let slow = written.and_then(|pause| pause.max_slow_start_duration.as_deref());
+        EffectiveAutoPause {
+            enabled: written.and_then(|pause| pause.enabled).unwrap_or(true),
+            max_restarts: written.and_then(|pause| pause.max_restarts).unwrap_or(2),
+            max_slow_start: self.span("spec.strategy.canary.autoPause.maxSlowStartDuration", slow),
+        }
+    }
+
+    fn auto_fail(&mut self, written: Option<&AutoFail>) -> EffectiveAutoFail {
+        let restarts = written.and_then(|fail| fail.max_restarts_duration.as_deref());
+        let timeout = written.and_then(|fail| fail.canary_timeout.as_deref());
+        EffectiveAutoFail {
+            enabled: written.and_then(|fail| fail.enabled).unwrap_or(true),
+            max_restarts: written.and_then(|fail| fail.max_restarts).unwrap_or(5),
+            max_restarts_duration: self.span("spec.strategy.canary.autoFail.maxRestartsDuration", restarts),
+            canary_timeout: self.span("spec.strategy.canary.autoFail.canaryTimeout", timeout),
+        }
+    }
+
+    fn contradictions(&mut self, canary: &EffectiveCanary) {
+        let (pause, fail) = (&canary.auto_pause, &canary.auto_fail);
+        if fail.enabled && pause.enabled && fail.max_restarts < pause.max_restarts {
+            self.problem(
+                "spec.strategy.canary.autoFail.maxRestarts",
+                format!(
+                    "{} is less than autoPause.maxRestarts, {}: the canary would fail before it could be paused",
+                    fail.max_restarts, pause.max_restarts
+                ),
+            );
+        }
+        if let (true, Some(timeout), Some(duration)) = (fail.enabled, fail.canary_timeout, canary.duration)
+            && timeout <= duration
+        {
+            self.problem(
+                "spec.strategy.canary.autoFail.canaryTimeout",
+                format!("{timeout:?} is not longer than the canary's duration, {duration:?}: every canary would fail before its end"),
+            );
+        }
+    }
+
+    /// A span that only counts when the canary ends by itself.
+    fn when_auto(
+        &mut self,
+        mode: ValidationMode,
+        field: &'static str,
+        written: Option<&str>,
+        (by_itself, default): (&str, Duration),
+    ) -> Option<Duration> {
+        if mode == ValidationMode::Auto {
+            return Some(self.span(field, written).unwrap_or(default));
+        }
+        if written.is_some_and(|written| written != by_itself) {
+            self.problem(
+                field,
+                "has no effect with validationMode manual, where a person ends the canary: remove one of the two",
+            );
+        }
+        None
+    }
+
+    fn mode(&mut self, written: Option<&str>, default: ValidationMode) -> ValidationMode {
+        match written {
+            None | Some("") => default,
+            Some("auto") => ValidationMode::Auto,
+            Some("manual") => ValidationMode::Manual,
+            Some(other) => {
+                self.problem(
+                    "spec.strategy.canary.validationMode",
+                    format!("{other:?} is neither auto nor manual"),
+                );
+                // Nothing is promoted on a guess.
+                ValidationMode::Manual
+            }
+        }
+    }
+
+    fn amount(&mut self, field: &'static str, written: Option<&IntOrText>, default: Amount) -> Amount {
+        match written.map(Amount::try_from) {
+            None => default,
+            Some(Ok(amount)) => amount,
+            Some(Err(error)) => {
+                self.problem(field, error.to_string());
+                default
+            }
+        }
+    }
+
+    fn increase(&mut self, written: Option<&IntOrText>) -> Amount {
+        let field = "spec.strategy.rollingUpdate.slowStartAdditiveIncrease";
+        let amount = self.amount(field, written, Amount::Count(1));
+        if amount.is_zero() {
+            self.problem(field, "must be more than nothing, or no pod would ever be created");
+            return Amount::Count(1);
+        }
+        amount
+    }
+
+    fn parallel(&mut self, written: Option<i32>) -> u32 {
+        match written.map(u32::try_from) {
+            None => 250,
+            Some(Ok(count @ 1..)) => count,
+            Some(_) => {
+                self.problem(
+                    "spec.strategy.rollingUpdate.maxParallelPodCreation",
+                    "must be 1 or more, or no pod would ever be created",
+                );
+                250
+            }
+        }
+    }
+
+    fn min_ready(&mut self, written: Option<i32>) -> Duration {
+        u64::try_from(written.unwrap_or(0)).map_or_else(
+            |_| {
+                self.problem("spec.minReadySeconds", "must not be negative");
+                Duration::ZERO
+            },
+            Duration::from_secs,
+        )
+    }
+
+    fn span(&mut self, field: &'static str, written: Option<&str>) -> Option<Duration> {
+        match span::read(written?) {
+            Ok(span) => Some(span),
+            Err(error) => {
+                self.problem(field, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn not_zero(&mut self, interval: Option<Duration>) -> Duration {
+        match interval {
+            None => Duration::from_mins(1),
+            Some(Duration::ZERO) => {
+                self.problem(
+                    "spec.strategy.rollingUpdate.slowStartIntervalDuration",
+                    "must be longer than 0s: for no slow start, set slowStartAdditiveIncrease to \"100%\"",
+                );
+                Duration::from_mins(1)
+            }
+            Some(interval) => interval,
+        }
+    }
+
+    fn selector(&mut self, written: Option<&LabelSelector>) -> NodeSelector {
+        match written.map(LabelSelector::checked) {
+            None => NodeSelector::default(),
+            Some(Ok(selector)) => selector,
+            Some(Err(error)) => {
+                self.problem("spec.strategy.canary.nodeSelector", error.to_string());
+                NodeSelector::default()
+            }
+        }
+    }
+
+    fn problem(&mut self, field: &'static str, message: impl Into<String>) {
+        self.problems.push(Problem { field, message: message.into() });
+    }
+}

@@ -10,8 +10,11 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 
 /// What an installation applies, in order, except the Deployment: here the processes are the lab's own.
-pub(crate) const INSTALLATION: [&str; 6] = [
+pub(crate) const INSTALLATION: [&str; 9] = [
     include_str!("../../../deploy/crds/flexdaemonsettemplates.yaml"),
+    include_str!("../../../deploy/crds/extendeddaemonsets.yaml"),
+    include_str!("../../../deploy/crds/extendeddaemonsetreplicasets.yaml"),
+    include_str!("../../../deploy/crds/extendeddaemonsetsettings.yaml"),
     include_str!("../../../deploy/base/namespace.yaml"),
     include_str!("../../../deploy/base/serviceaccount.yaml"),
     include_str!("../../../deploy/base/rbac.yaml"),

@@ -7,16 +7,20 @@ use std::{fmt::Write, fs, path::Path};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use kube::CustomResourceExt;
-use podwright_api::flex::FlexDaemonsetTemplate;
+use podwright_api::{eds, flex::FlexDaemonsetTemplate};
 use serde::Serialize;
 
 pub(crate) fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
     let schema = podwright_api::config::Config::schema();
+    let [daemon_set, replica_set, setting] = eds::definitions();
     let files = [
         ("docs/reference/cli.md", commands()),
         ("docs/reference/config.md", config::page(&schema)?),
         ("docs/reference/config.schema.json", serde_json::to_string_pretty(&schema)? + "\n"),
         ("deploy/crds/flexdaemonsettemplates.yaml", definition(&FlexDaemonsetTemplate::crd())?),
+        ("deploy/crds/extendeddaemonsets.yaml", definition(&daemon_set)?),
+        ("deploy/crds/extendeddaemonsetreplicasets.yaml", definition(&replica_set)?),
+        ("deploy/crds/extendeddaemonsetsettings.yaml", definition(&setting)?),
     ];
     let mut stale = Vec::new();
     for (name, wanted) in files {

@@ -52,7 +52,7 @@ pub struct EffectiveCanary {
     /// On how many nodes.
     pub replicas: Amount,
     /// Who ends it.
-    pub validation_mode: ValidationMode,
+    pub mode: ValidationMode,
     /// How long, if it ends by itself.
     pub duration: Option<Duration>,
     /// How long no pod may have restarted before it ends, if it ends by itself.
@@ -60,20 +60,18 @@ pub struct EffectiveCanary {
     /// On which nodes.
     pub node_selector: NodeSelector,
     /// Labels over whose values the nodes are spread.
-    pub node_anti_affinity_keys: Vec<String>,
-    /// When it is paused without a person.
-    pub auto_pause: EffectiveAutoPause,
-    /// When it fails without a person.
-    pub auto_fail: EffectiveAutoFail,
+    pub anti_affinity_keys: Vec<String>,
+    /// When it is paused without a person, if ever.
+    pub auto_pause: Option<EffectiveAutoPause>,
+    /// When it fails without a person, if ever.
+    pub auto_fail: Option<EffectiveAutoFail>,
 }
 
 /// When a canary is paused without a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectiveAutoPause {
-    /// Whether it ever is.
-    pub enabled: bool,
     /// When a container has restarted more often than this.
-    pub max_restarts: i32,
+    pub max_restarts: u32,
     /// When a pod needs longer than this to start.
     pub max_slow_start: Option<Duration>,
 }
@@ -81,14 +79,26 @@ pub struct EffectiveAutoPause {
 /// When a canary fails without a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectiveAutoFail {
-    /// Whether it ever does.
-    pub enabled: bool,
     /// When a container has restarted more often than this.
-    pub max_restarts: i32,
+    pub max_restarts: u32,
     /// When containers have gone on restarting for longer than this.
     pub max_restarts_duration: Option<Duration>,
     /// When the canary takes longer than this.
-    pub canary_timeout: Option<Duration>,
+    pub timeout: Option<Duration>,
+}
+
+/// What an empty strategy comes to.
+impl Default for EffectiveStrategy {
+    fn default() -> Self {
+        Reading::default().strategy(&ExtendedDaemonSetSpec::default(), ValidationMode::Auto)
+    }
+}
+
+/// What an empty canary comes to.
+impl Default for EffectiveCanary {
+    fn default() -> Self {
+        Reading::default().canary(&Canary::default(), ValidationMode::Auto)
+    }
 }
 
 impl ExtendedDaemonSetSpec {
@@ -151,7 +161,7 @@ impl Reading {
                 canary.replicas.as_ref(),
                 Amount::Count(1),
             ),
-            validation_mode: mode,
+            mode,
             duration: self.when_auto(
                 mode,
                 "spec.strategy.canary.duration",
@@ -165,7 +175,7 @@ impl Reading {
                 (WRITTEN_NO_RESTARTS, Duration::from_mins(5)),
             ),
             node_selector: self.selector(canary.node_selector.as_ref()),
-            node_anti_affinity_keys: canary.node_anti_affinity_keys.clone(),
+            anti_affinity_keys: canary.node_anti_affinity_keys.clone(),
             auto_pause: self.auto_pause(canary.auto_pause.as_ref()),
             auto_fail: self.auto_fail(canary.auto_fail.as_ref()),
         };
@@ -173,29 +183,35 @@ impl Reading {
         effective
     }
 
-    fn auto_pause(&mut self, written: Option<&AutoPause>) -> EffectiveAutoPause {
+    fn auto_pause(&mut self, written: Option<&AutoPause>) -> Option<EffectiveAutoPause> {
+        let restarts = written.and_then(|pause| pause.max_restarts);
         let slow = written.and_then(|pause| pause.max_slow_start_duration.as_deref());
-        EffectiveAutoPause {
-            enabled: written.and_then(|pause| pause.enabled).unwrap_or(true),
-            max_restarts: written.and_then(|pause| pause.max_restarts).unwrap_or(2),
+        let effective = EffectiveAutoPause {
+            max_restarts: self.restarts("spec.strategy.canary.autoPause.maxRestarts", restarts, 2),
             max_slow_start: self.span("spec.strategy.canary.autoPause.maxSlowStartDuration", slow),
-        }
+        };
+        written.and_then(|pause| pause.enabled).unwrap_or(true).then_some(effective)
     }
 
-    fn auto_fail(&mut self, written: Option<&AutoFail>) -> EffectiveAutoFail {
-        let restarts = written.and_then(|fail| fail.max_restarts_duration.as_deref());
+    fn auto_fail(&mut self, written: Option<&AutoFail>) -> Option<EffectiveAutoFail> {
+        let restarts = written.and_then(|fail| fail.max_restarts);
+        let restarting = written.and_then(|fail| fail.max_restarts_duration.as_deref());
         let timeout = written.and_then(|fail| fail.canary_timeout.as_deref());
-        EffectiveAutoFail {
-            enabled: written.and_then(|fail| fail.enabled).unwrap_or(true),
-            max_restarts: written.and_then(|fail| fail.max_restarts).unwrap_or(5),
-            max_restarts_duration: self.span("spec.strategy.canary.autoFail.maxRestartsDuration", restarts),
-            canary_timeout: self.span("spec.strategy.canary.autoFail.canaryTimeout", timeout),
-        }
+        let effective = EffectiveAutoFail {
+            max_restarts: self.restarts("spec.strategy.canary.autoFail.maxRestarts", restarts, 5),
+            max_restarts_duration: self.span("spec.strategy.canary.autoFail.maxRestartsDuration", restarting),
+            timeout: self.span("spec.strategy.canary.autoFail.canaryTimeout", timeout),
+        };
+        written.and_then(|fail| fail.enabled).unwrap_or(true).then_some(effective)
     }
 
     fn contradictions(&mut self, canary: &EffectiveCanary) {
-        let (pause, fail) = (&canary.auto_pause, &canary.auto_fail);
-        if fail.enabled && pause.enabled && fail.max_restarts < pause.max_restarts {
+        let Some(fail) = &canary.auto_fail else {
+            return;
+        };
+        if let Some(pause) = &canary.auto_pause
+            && fail.max_restarts < pause.max_restarts
+        {
             self.problem(
                 "spec.strategy.canary.autoFail.maxRestarts",
                 format!(
@@ -204,7 +220,7 @@ impl Reading {
                 ),
             );
         }
-        if let (true, Some(timeout), Some(duration)) = (fail.enabled, fail.canary_timeout, canary.duration)
+        if let (Some(timeout), Some(duration)) = (fail.timeout, canary.duration)
             && timeout <= duration
         {
             self.problem(
@@ -212,6 +228,15 @@ impl Reading {
                 format!("{timeout:?} is not longer than the canary's duration, {duration:?}: every canary would fail before its end"),
             );
         }
+    }
+
+    fn restarts(&mut self, field: &'static str, written: Option<i32>, default: u32) -> u32 {
+        written.map_or(default, |written| {
+            u32::try_from(written).unwrap_or_else(|_| {
+                self.problem(field, "must not be negative");
+                default
+            })
+        })
     }
 
     /// A span that only counts when the canary ends by itself.

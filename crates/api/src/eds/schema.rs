@@ -18,7 +18,7 @@ pub(super) fn span() -> Value {
 pub(super) fn positive_span() -> Value {
     json!([
         {"rule": is_span("self"), "message": SPAN_HELP},
-        {"rule": format!("!({}) || duration(self) > duration('0s')", is_span("self")), "message": "must be longer than 0s"},
+        {"rule": format!("!{} || duration(self) > duration('0s')", is_span("self")), "message": "must be longer than 0s"},
     ])
 }
 
@@ -55,7 +55,7 @@ fn is_amount() -> &'static str {
 /// Fields of a canary that contradict each other. What the controllers before us wrote into `duration` and `noRestartsDuration`
 /// by themselves (`10m0s`, `5m0s`) is no one's wish and does not hinder `manual`.
 pub(super) fn canary() -> Value {
-    let (timeout, length) = ("self.autoFail.canaryTimeout", "self.?duration.orValue('10m')");
+    let (timeout, length) = ("self.autoFail.canaryTimeout", "self.duration");
     json!([
         {
             "rule": "!self.?autoFail.?enabled.orValue(true) || !self.?autoPause.?enabled.orValue(true) || \
@@ -66,8 +66,10 @@ pub(super) fn canary() -> Value {
         {
             "rule": format!(
                 "!has(self.autoFail) || !has({timeout}) || !self.autoFail.?enabled.orValue(true) || \
-                 self.?validationMode.orValue('auto') == 'manual' || !({}) || !({}) || duration({timeout}) > duration({length})",
-                is_span(timeout), is_span(length),
+                 self.?validationMode.orValue('auto') == 'manual' || !{} || \
+                 (has({length}) ? !{} || duration({timeout}) > duration({length}) : duration({timeout}) > duration('10m'))",
+                is_span(timeout),
+                is_span(length),
             ),
             "message": "autoFail.canaryTimeout must be longer than the canary's duration (unset: 10m): \
                         every canary would fail before its end",

@@ -92,6 +92,7 @@ pub struct AutoPause {
     pub enabled: Option<bool>,
     /// When a container has restarted more often than this. Unset: 2.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub max_restarts: Option<i32>,
     /// When a pod needs longer than this to start. Unset: no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,6 +109,7 @@ pub struct AutoFail {
     pub enabled: Option<bool>,
     /// When a container has restarted more often than this. Unset: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub max_restarts: Option<i32>,
     /// When containers have gone on restarting for longer than this. Unset: no bound.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -233,18 +233,17 @@ fn what_is_unset_has_the_defaults_that_users_know() {
             min_ready: Duration::ZERO,
             canary: Some(EffectiveCanary {
                 replicas: Amount::Count(1),
-                validation_mode: ValidationMode::Auto,
+                mode: ValidationMode::Auto,
                 duration: Some(seconds(600)),
                 no_restarts: Some(seconds(300)),
                 node_selector: crate::NodeSelector::default(),
-                node_anti_affinity_keys: Vec::new(),
-                auto_pause: EffectiveAutoPause { enabled: true, max_restarts: 2, max_slow_start: None },
-                auto_fail: EffectiveAutoFail {
-                    enabled: true,
+                anti_affinity_keys: Vec::new(),
+                auto_pause: Some(EffectiveAutoPause { max_restarts: 2, max_slow_start: None }),
+                auto_fail: Some(EffectiveAutoFail {
                     max_restarts: 5,
                     max_restarts_duration: None,
-                    canary_timeout: None,
-                },
+                    timeout: None,
+                }),
             }),
         }
     );
@@ -319,6 +318,11 @@ fn contradictions_of_a_canary_are_named_and_nothing_else_is() {
             "manual after the Go controller had written its defaults (W24)",
             canary(json!({"validationMode": "manual", "duration": "10m0s", "noRestartsDuration": "5m0s"})),
             None,
+        ),
+        (
+            "negative restarts",
+            canary(json!({"autoPause": {"maxRestarts": -1}})),
+            Some("must not be negative"),
         ),
         ("unknown mode", canary(json!({"validationMode": "maybe"})), Some("neither auto nor manual")),
     ] {

@@ -12,4 +12,5 @@ pub mod node;
 pub mod pod;
 pub mod quantity;
 pub mod registration;
+pub mod rollout;
 pub mod sizing;

@@ -14,6 +14,7 @@ pub use placement::{
     Affinity, DaemonOwner, FieldRequirement, NodeAffinity, NodeTerm, OwnerReference, RequiredNodes,
 };
 pub use qos::QosClass;
+pub(crate) use view::null_is_empty;
 pub use view::{
     Claim, Container, DownwardFile, DownwardVolume, EnvSource, EnvVar, Metadata, PodView, ResourceFieldRef,
     ResourceList, Resources, RestartPolicy, Spec, Volume,

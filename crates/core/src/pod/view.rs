@@ -204,11 +204,11 @@ pub struct DownwardFile {
     pub resource_field_ref: Option<IgnoredAny>,
 }
 
-/// The API server leaves empty lists out; others may write `null`.
-pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+/// The API server leaves out what is empty; others may write `null`.
+pub(crate) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: Deserialize<'de>,
+    T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,8 +1,14 @@
-//! Nodes as decisions see them: do these labels match that selector?
+//! Nodes as decisions see them: do these labels match that selector, and may a pod of this template run there?
+
+mod affinity;
+mod fit;
 
 use std::collections::BTreeMap;
 
 use podwright_api::config::{NodeSelector, Operator, Requirement};
+
+pub use affinity::{NodeCondition, NodeTerm, NodeTerms};
+pub use fit::{Fit, Placement, STANDARD_TOLERATIONS, Taint, Toleration};
 
 /// Whether a node with these labels is selected. An empty selector selects every node.
 #[must_use]

@@ -1,0 +1,217 @@
+//! The status of the ExtendedDaemonSet.
+
+use podwright_api::{
+    Moment,
+    eds::{
+        ExtendedDaemonSetStatus as Status,
+        words::{condition, state},
+    },
+};
+
+use super::{
+    conditions::Conditions,
+    holds::Holds,
+    observed::{NodeChoice, Observed},
+    replica_set_status::count,
+    roles::Roles,
+    slots::Slot,
+    tally::Tally,
+};
+use crate::node;
+
+/// A label's value may have so many characters, and the name becomes one.
+const LONGEST_NAME: usize = 63;
+
+/// How far it has come, in the words of tools that wait on any object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) ready: bool,
+    /// Why it is not ready, in a word and a sentence.
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    /// Whether it will not get there by itself.
+    pub(super) stalled: bool,
+}
+
+/// What the status is made of.
+pub(super) struct Account<'a, 'o> {
+    pub(super) seen: &'a Observed,
+    pub(super) roles: &'a Roles<'o>,
+    pub(super) slots: &'a [Slot<'o>],
+    pub(super) tallies: &'a [Tally],
+    pub(super) holds: Holds,
+    pub(super) stuck: bool,
+    pub(super) now: Moment,
+}
+
+impl Account<'_, '_> {
+    fn tally(&self, name: &str) -> Tally {
+        let place = self.seen.replica_sets.iter().position(|replica_set| replica_set.name == name);
+        place.and_then(|place| self.tallies.get(place)).cloned().unwrap_or_default()
+    }
+
+    /// The whole status.
+    pub(super) fn status(&self) -> (Status, Progress) {
+        let stored = &self.seen.set.status;
+        let progress = self.progress();
+        let active = self.roles.active.map(|active| (active.name.as_str(), self.tally(&active.name)));
+        let sum = |figure: fn(&Tally) -> usize| count(self.tallies.iter().map(figure).sum());
+        let (name, tally) = active.unwrap_or_default();
+        let mut status = Status {
+            desired: count(tally.desired),
+            current: sum(|tally| tally.current),
+            ready: sum(|tally| tally.ready),
+            available: sum(|tally| tally.available),
+            up_to_date: count(tally.current),
+            ignored_unresponsive_nodes: count(tally.unresponsive),
+            state: self.state().to_owned(),
+            active_replica_set: name.to_owned(),
+            canary: None,
+            reason: String::new(),
+            conditions: Vec::new(),
+            observed_generation: Some(self.seen.set.generation),
+        };
+        let mut conditions = Conditions::of(&stored.conditions, self.now);
+        self.mark(&mut conditions, &mut status, &progress);
+        status.conditions = conditions.finish();
+        (status, progress)
+    }
+
+    const fn state(&self) -> &'static str {
+        if self.holds.frozen {
+            state::ROLLOUT_FROZEN
+        } else if self.holds.paused {
+            state::ROLLING_UPDATE_PAUSED
+        } else {
+            state::RUNNING
+        }
+    }
+
+    fn mark(&self, conditions: &mut Conditions, _status: &mut Status, progress: &Progress) {
+        let generation = self.seen.set.generation;
+        let refused = self.seen.refusal.as_ref().map(|refusal| refusal.message.clone());
+        let trouble = self.spec_trouble().or(refused);
+        conditions.set(
+            condition::RECONCILE_ERROR,
+            trouble.is_some(),
+            "",
+            trouble.as_deref().unwrap_or_default(),
+        );
+        let Progress { ready, reason, message, stalled } = progress;
+        let under_way = !ready && !stalled;
+        conditions.state(condition::READY, *ready, reason, message, generation);
+        conditions.state(
+            condition::RECONCILING,
+            under_way,
+            reason,
+            if under_way { message } else { "" },
+            generation,
+        );
+        conditions.state(
+            condition::STALLED,
+            *stalled,
+            reason,
+            if *stalled { message } else { "" },
+            generation,
+        );
+    }
+
+    /// What is wrong with the spec.
+    fn spec_trouble(&self) -> Option<String> {
+        let set = &self.seen.set;
+        if set.name.len() > LONGEST_NAME {
+            return Some(too_long(&set.name));
+        }
+        (!set.problems.is_empty()).then(|| set.problems.join("; "))
+    }
+
+    /// What keeps it from being ready.
+    fn progress(&self) -> Progress {
+        let (stalled, reason, message) = self.trouble().map_or_else(
+            || {
+                let (reason, message) = self.work();
+                (false, reason, message.to_owned())
+            },
+            |(reason, message)| (true, reason, message),
+        );
+        Progress { ready: reason == UP_TO_DATE, reason, message, stalled }
+    }
+
+    /// What will not pass by itself.
+    fn trouble(&self) -> Option<(&'static str, String)> {
+        if let Some(trouble) = self.spec_trouble() {
+            return Some(("InvalidSpec", trouble));
+        }
+        if let Some(refusal) = &self.seen.refusal {
+            return Some(("Refused", refusal.message.clone()));
+        }
+        if let Some(message) = self.idle_selector() {
+            return Some(("SelectorSelectsNoNode", message));
+        }
+        let zero = self.seen.set.strategy.max_unavailable.is_zero();
+        (zero && self.stuck).then(|| {
+            let message = "maxUnavailable is 0, so no pod that works is ever replaced: set it to 1 or more";
+            ("NothingMayBeUnavailable", message.to_owned())
+        })
+    }
+
+    /// The selector selects nodes, though DaemonSets have taught people that it selects pods.
+    fn idle_selector(&self) -> Option<String> {
+        let NodeChoice::Matching(selector) = &self.seen.set.selector else {
+            return None;
+        };
+        let any = self.seen.nodes.iter().any(|node| node::selects(selector, &node.labels));
+        if any || self.seen.nodes.is_empty() {
+            return None;
+        }
+        let meant_for_pods = node::selects(selector, &self.seen.set.template_labels);
+        let hint = if meant_for_pods {
+            ", though it matches the template's labels: remove it to run on every node"
+        } else {
+            ""
+        };
+        Some(format!("spec.selector selects nodes by their labels, and no node has them{hint}"))
+    }
+
+    /// What is being done.
+    fn work(&self) -> (&'static str, &'static str) {
+        let wanted = || self.slots.iter().filter(|slot| slot.wanted());
+        let outdated = wanted()
+            .any(|slot| slot.standing.occupant.as_ref().is_some_and(|occupant| occupant.outdated.is_some()));
+        let missing = wanted().any(|slot| !slot.standing.available());
+        if self.roles.up_to_date.is_none() {
+            ("NewTemplate", "the replica set of the newest template is about to be made")
+        } else if self.holds.frozen && (outdated || missing || !self.roles.settled()) {
+            ("Frozen", "the rollout is frozen by an annotation: no pod is created or deleted")
+        } else if !self.roles.settled() {
+            ("WaitingForCanary", "the newest template waits for its canary")
+        } else if outdated && self.holds.paused {
+            ("Paused", "the rolling update is paused by an annotation: no pod is replaced")
+        } else if outdated && self.stuck {
+            (
+                "BudgetUsedUp",
+                "pods wait to be replaced, and as many nodes as may be are without a working pod already",
+            )
+        } else if outdated {
+            ("RollingUpdate", "pods are being replaced")
+        } else if missing {
+            ("WaitingForPods", "not every node has an available pod yet")
+        } else {
+            (UP_TO_DATE, "every node has an available pod of the newest template")
+        }
+    }
+}
+
+const UP_TO_DATE: &str = "UpToDate";
+
+/// Whether pods and replica sets can carry the name as a label at all.
+pub(super) fn name_fits(name: &str) -> bool {
+    name.len() <= LONGEST_NAME
+}
+
+fn too_long(name: &str) -> String {
+    format!(
+        "the name has {} characters, and pods carry it as a label, which takes {LONGEST_NAME}: choose a shorter one",
+        name.len()
+    )
+}

@@ -1,0 +1,10 @@
+//! The planner, rule by rule, and over random clusters.
+
+mod cluster;
+mod failures;
+mod mapping;
+mod properties;
+mod roles;
+mod rolling;
+mod simulation;
+mod status;

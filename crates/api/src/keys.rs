@@ -68,3 +68,8 @@ pub const EDS_OLD_DAEMONSET: &str = "extendeddaemonset.datadoghq.com/old-daemons
 pub const EDS_NODE_OVERRIDE_PREFIX: &str = "resources.extendeddaemonset.datadoghq.com/";
 /// Annotation on pods and label on the PodTemplate: tells the cluster autoscaler that they are a DaemonSet's.
 pub const AUTOSCALER_DAEMONSET_POD: &str = "cluster-autoscaler.kubernetes.io/daemonset-pod";
+/// On an ExtendedDaemonSet's pod: which of its containers have other resources than its template says, and a digest of them.
+/// There only if its node has annotations for it or a setting applies to it.
+pub const EDS_POD_OVERRIDES: &str = "podwright.io/overrides";
+/// On an ExtendedDaemonSet's pod: how many pods before it failed on its node in a row. There only if any did.
+pub const EDS_POD_FAILURES: &str = "podwright.io/failures";

@@ -111,6 +111,11 @@ impl Quantity {
         Self::of_grains((whole * i128::from(percent)).div_euclid(100), grain)
     }
 
+    /// The amount itself, however it is printed.
+    pub(crate) const fn nanos(&self) -> i128 {
+        self.nanos
+    }
+
     /// Whether it is more than nothing.
     #[must_use]
     pub const fn is_positive(&self) -> bool {

@@ -3,7 +3,10 @@
 use podwright_api::{flex::ManagedResource, keys};
 
 use super::SizedBy;
-use crate::pod::{Container, DaemonOwner, PodView};
+use crate::{
+    pod::{Container, DaemonOwner, PodView},
+    rollout::overrides::overridden_containers,
+};
 
 /// Whether the pod's resources have moved to a VM of its own: nothing is left to be sized.
 pub(crate) fn is_peer_pod(pod: &PodView) -> bool {
@@ -12,8 +15,9 @@ pub(crate) fn is_peer_pod(pod: &PodView) -> bool {
 
 /// The containers that keep what they have, because an ExtendedDaemonSet's own override for this node set it.
 ///
-/// The pod says that there are overrides, not for which containers, so every container that asks for anything is taken to be
-/// overridden. Only before we have sized it can that be seen; after that, our own record tells.
+/// Our own rollouts say for which containers. The pods of other controllers only say that there are overrides, so every
+/// container that asks for anything is taken to be overridden. Only before we have sized it can that be seen; after that, our
+/// own record tells.
 pub(super) fn kept(pod: &PodView) -> Vec<String> {
     let extended = matches!(pod.daemon_owner(), Some(DaemonOwner::ExtendedReplicaSet(_)));
     let overridden =
@@ -23,6 +27,9 @@ pub(super) fn kept(pod: &PodView) -> Vec<String> {
     }
     if let Some(record) = SizedBy::of(pod) {
         return record.kept;
+    }
+    if let Some(names) = pod.annotation(keys::EDS_POD_OVERRIDES).and_then(overridden_containers) {
+        return names;
     }
     let asks = |container: &&Container| {
         let resources = container.resources.as_ref();

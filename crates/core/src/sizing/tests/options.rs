@@ -147,6 +147,19 @@ fn explicit_overrides_of_an_extended_daemon_set_win() {
 }
 
 #[test]
+fn a_pod_that_says_which_containers_are_overridden_keeps_no_others() {
+    let of = |containers: Value| {
+        let said = json!({"digest": "d", "containers": containers}).to_string();
+        overridden(
+            json!({"extendeddaemonset.datadoghq.com/nodehash": "abc", "podwright.io/overrides": said}),
+            json!({}),
+        )
+    };
+    assert_eq!(sized(&sample(json!({})), &of(json!(["helper"]))).0, [full(), Value::Null]);
+    assert_eq!(sized(&sample(json!({})), &of(json!([]))).0, [full(), full()]);
+}
+
+#[test]
 fn once_sized_the_record_tells_which_containers_were_overridden() {
     let record = r#"{"template":"t","node":"n","rules":{},"kept":["helper"]}"#;
     let pod = overridden(

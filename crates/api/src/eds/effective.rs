@@ -65,6 +65,14 @@ pub struct EffectiveCanary {
     pub auto_pause: Option<EffectiveAutoPause>,
     /// When it fails without a person, if ever.
     pub auto_fail: Option<EffectiveAutoFail>,
+    /// Whether it only ends well once every canary pod is there and available.
+    pub require_ready: bool,
+    /// Whether the time during which it is paused does not count for its duration.
+    pub pause_stops_clock: bool,
+    /// Labels whose values its nodes represent in proportion.
+    pub spread_by: Vec<String>,
+    /// Whether the spec stays as it is when it fails.
+    pub hold_on_failure: bool,
 }
 
 /// When a canary is paused without a person.
@@ -178,6 +186,10 @@ impl Reading {
             anti_affinity_keys: canary.node_anti_affinity_keys.clone(),
             auto_pause: self.auto_pause(canary.auto_pause.as_ref()),
             auto_fail: self.auto_fail(canary.auto_fail.as_ref()),
+            require_ready: canary.require_ready.unwrap_or(false),
+            pause_stops_clock: canary.pause_stops_clock.unwrap_or(false),
+            spread_by: canary.spread_by.clone(),
+            hold_on_failure: self.hold(canary.on_failure.as_deref()),
         };
         self.contradictions(&effective);
         effective
@@ -271,6 +283,21 @@ impl Reading {
                 );
                 // Nothing is promoted on a guess.
                 ValidationMode::Manual
+            }
+        }
+    }
+
+    fn hold(&mut self, written: Option<&str>) -> bool {
+        match written {
+            None | Some("" | "Restore") => false,
+            Some("HoldActive") => true,
+            Some(other) => {
+                self.problem(
+                    "spec.strategy.canary.onFailure",
+                    format!("{other:?} is neither Restore nor HoldActive"),
+                );
+                // Nobody's spec is changed on a guess.
+                true
             }
         }
     }

@@ -139,4 +139,15 @@ pub struct CanaryStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub nodes: Vec<String>,
+    /// With `spreadBy`: what decided between nodes that are alike. The same seed gives the same nodes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub seed: String,
+    /// With `pauseStopsClock`: how many seconds it was paused, pauses that have ended only.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub paused_seconds: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(number: &i64) -> bool {
+    *number == 0
 }

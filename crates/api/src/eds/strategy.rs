@@ -81,6 +81,21 @@ pub struct Canary {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["auto", "manual"]))]
     pub validation_mode: Option<String>,
+    /// Whether it only ends well once every canary pod is there and available. Unset: false, and time alone decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require_ready: Option<bool>,
+    /// Whether the time during which it is paused does not count for its duration. Unset: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause_stops_clock: Option<bool>,
+    /// Labels of nodes: the canary's nodes represent each combination of their values in proportion. Unset: no such care.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub spread_by: Vec<String>,
+    /// What becomes of the template when it fails: the active one is put back into the spec (Restore, the default), or the
+    /// spec stays as it is and the active version runs on (HoldActive), for those who keep the spec elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["Restore", "HoldActive"]))]
+    pub on_failure: Option<String>,
 }
 
 /// When a canary is paused without a person.

@@ -171,6 +171,7 @@ fn every_field_reads_and_writes_back_the_same_and_a_template_keeps_fields_from_t
             "canary": {
                 "replicas": "5%", "duration": "5m", "nodeSelector": {"matchLabels": {"canary": "true"}},
                 "nodeAntiAffinityKeys": ["zone"], "noRestartsDuration": "1m", "validationMode": "auto",
+                "requireReady": true, "pauseStopsClock": false, "spreadBy": ["zone"], "onFailure": "HoldActive",
                 "autoPause": {"enabled": true, "maxRestarts": 3, "maxSlowStartDuration": "2m"},
                 "autoFail": {"enabled": false, "maxRestarts": 6, "maxRestartsDuration": "20m", "canaryTimeout": "1h"},
             },
@@ -182,7 +183,7 @@ fn every_field_reads_and_writes_back_the_same_and_a_template_keeps_fields_from_t
     let status = json!({
         "desired": 3, "current": 3, "ready": 2, "available": 2, "upToDate": 1, "ignoredUnresponsiveNodes": 0,
         "state": "Canary Paused", "reason": "OOMKilled", "activeReplicaSet": "foo-8z7lr",
-        "canary": {"replicaSet": "foo-xdj4b", "nodes": ["n1"]}, "observedGeneration": 4,
+        "canary": {"replicaSet": "foo-xdj4b", "nodes": ["n1"], "seed": "7", "pausedSeconds": 12}, "observedGeneration": 4,
         "conditions": [{
             "type": "Canary-Paused", "status": "True", "reason": "OOMKilled", "message": "canary paused with ers: foo-xdj4b",
             "lastTransitionTime": "2026-11-15T10:00:00Z", "lastUpdateTime": "2026-11-15T10:00:01Z",
@@ -244,6 +245,10 @@ fn what_is_unset_has_the_defaults_that_users_know() {
                     max_restarts_duration: None,
                     timeout: None,
                 }),
+                require_ready: false,
+                pause_stops_clock: false,
+                spread_by: Vec::new(),
+                hold_on_failure: false,
             }),
         }
     );

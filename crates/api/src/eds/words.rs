@@ -58,6 +58,8 @@ pub mod condition {
     pub const POD_CREATION: &str = "PodCreation";
     /// Replica set: when something changed last.
     pub const LAST_FULL_SYNC: &str = "LastFullSync";
+    /// ExtendedDaemonSet: fewer nodes can take the canary than it should have.
+    pub const CANARY_TOO_FEW_NODES: &str = "Canary-TooFewNodes";
     /// ExtendedDaemonSet, for tools that wait on any object: every pod is there, up to date and available.
     pub const READY: &str = "Ready";
     /// ExtendedDaemonSet, likewise: it is on the way there.

@@ -50,6 +50,8 @@ pub struct Origin<'o> {
     pub template_generation: &'o str,
     /// Its `spec.template`.
     pub template: &'o Value,
+    /// Whether it is the canary: then its pods say so from the start.
+    pub canary: bool,
 }
 
 /// How a pod is kept to its node.
@@ -152,6 +154,9 @@ pub fn pod(origin: &Origin<'_>, node: &str, wanted: &Wanted, failures: u32, bind
     let labels = entries(&mut metadata, "labels");
     set(labels, keys::EDS_NAME, origin.daemon_set);
     set(labels, keys::EDS_REPLICA_SET, origin.replica_set);
+    if origin.canary {
+        set(labels, keys::EDS_CANARY, "true");
+    }
     for (key, value) in wanted.labels() {
         set(labels, key, value);
     }

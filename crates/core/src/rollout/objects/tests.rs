@@ -19,6 +19,7 @@ fn made(template: &Value, binding: Binding) -> Value {
         uid: "u",
         template_generation: "hash",
         template,
+        canary: false,
     };
     pod(&origin, "node1", &Wanted::default(), 0, binding)
 }
@@ -175,10 +176,10 @@ fn a_pod_is_named_by_its_node_and_by_how_many_failed_before_it() {
         replica_set: "f-x",
         uid: "u",
         template_generation: "",
-        template: &template,
-    };
+        template: &template, canary: true };
     let pods = [("n1", 0), ("n1", 1), ("n2", 0)]
         .map(|(node, failures)| pod(&origin, node, &Wanted::default(), failures, Binding::Affinity));
+    assert_eq!(pods[0]["metadata"]["labels"][keys::EDS_CANARY], "true");
     assert!(pods[0]["metadata"]["name"] != pods[1]["metadata"]["name"]);
     assert!(pods[0]["metadata"]["name"] != pods[2]["metadata"]["name"]);
     assert_eq!(pods[0]["metadata"]["annotations"].get(keys::EDS_POD_FAILURES), None);

@@ -49,6 +49,7 @@ fn made(wanted: &Wanted) -> Value {
         uid: "u",
         template_generation: "h",
         template: &template,
+        canary: false,
     };
     pod(&origin, "n", wanted, 0, Binding::Affinity)
 }

@@ -46,8 +46,6 @@ pub const EDS_REPLICA_SET: &str = "extendeddaemonsetreplicaset.datadoghq.com/nam
 pub const EDS_CANARY: &str = "extendeddaemonsetreplicaset.datadoghq.com/canary";
 /// Label on pods: the namespace of the ExtendedDaemonsetSetting that gave it its resources.
 pub const EDS_SETTING_NAMESPACE: &str = "extendeddaemonsetsetting.datadoghq.com/namespace";
-/// Label that users put on nodes and exclude in a template's node affinity.
-pub const EDS_EXCLUDE: &str = "extendeddaemonset.datadoghq.com/exclude";
 /// On replica sets, pods and the PodTemplate: a digest of the template.
 pub const EDS_TEMPLATE_HASH: &str = "extendeddaemonset.datadoghq.com/templatehash";
 /// On an ExtendedDaemonSet: the replica set that a person has found good.

@@ -38,7 +38,7 @@ pub struct EffectiveStrategy {
     pub slow_start_interval: Duration,
     /// How many pods may be starting at a time in the first interval, and how many more in each that follows.
     pub slow_start_increase: Amount,
-    /// What the user wrote. Nothing waits for it.
+    /// How long a pod that is not ready counts as starting.
     pub reconcile_frequency: Duration,
     /// How long a pod must have been ready before it counts as available.
     pub min_ready: Duration,

@@ -13,7 +13,7 @@ pub struct Strategy {
     /// A trial on a few nodes first. Unset: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// Kept for compatibility: changes are seen at once, whatever it says. Unset: 10s.
+    /// How long a pod that is not ready counts as starting. Changes are seen at once, whatever it says. Unset: 10s.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = schema::span()))]
     pub reconcile_frequency: Option<String>,

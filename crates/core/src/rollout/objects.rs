@@ -54,16 +54,6 @@ pub struct Origin<'o> {
     pub canary: bool,
 }
 
-/// How a pod is kept to its node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Binding {
-    /// By node affinity: the scheduler binds it, and sees to resources.
-    #[default]
-    Affinity,
-    /// By name, past the scheduler.
-    NodeName,
-}
-
 /// The name of the replica set for a template: always the same for what means the same, so that two controllers, or one with
 /// an old view, cannot make two. `taken` tells whether a replica set of another template has a name already.
 #[must_use]
@@ -137,9 +127,9 @@ pub fn pod_name(replica_set: &str, node: &str, failures: u32) -> String {
     format!("{replica_set}-{}", safe_suffix(seed.as_bytes(), POD_SUFFIX))
 }
 
-/// The pod of a replica set on a node. `failures` is how many before it failed there in a row.
+/// The pod of a replica set on a node, to which node affinity binds it: the scheduler sees to resources. `failures` is how many before it failed there in a row.
 #[must_use]
-pub fn pod(origin: &Origin<'_>, node: &str, wanted: &Wanted, failures: u32, binding: Binding) -> Value {
+pub fn pod(origin: &Origin<'_>, node: &str, wanted: &Wanted, failures: u32) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = origin.template["metadata"].get(field) {
@@ -174,10 +164,7 @@ pub fn pod(origin: &Origin<'_>, node: &str, wanted: &Wanted, failures: u32, bind
     wanted.apply(&mut pod);
     let spec = object(&mut pod["spec"]);
     tolerate(spec);
-    match binding {
-        Binding::Affinity => keep_to_node(spec, node),
-        Binding::NodeName => spec["nodeName"] = node.into(),
-    }
+    keep_to_node(spec, node);
     pod
 }
 

@@ -11,7 +11,7 @@ fn spec(template: Value) -> ExtendedDaemonSetSpec {
     serde_json::from_value(json!({"template": template, "strategy": {}})).unwrap()
 }
 
-fn made(template: &Value, binding: Binding) -> Value {
+fn made(template: &Value) -> Value {
     let origin = Origin {
         namespace: "bar",
         daemon_set: "foo",
@@ -21,7 +21,7 @@ fn made(template: &Value, binding: Binding) -> Value {
         template,
         canary: false,
     };
-    pod(&origin, "node1", &Wanted::default(), 0, binding)
+    pod(&origin, "node1", &Wanted::default(), 0)
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_pod_carries_what_the_protocol_asks_for_and_every_field_of_its_template() {
         },
         "spec": {"containers": [{"name": "c", "image": "i", "new": true}], "alsoNew": 1},
     });
-    let pod = made(&template, Binding::Affinity);
+    let pod = made(&template);
     assert_eq!(
         pod["metadata"],
         json!({
@@ -176,9 +176,11 @@ fn a_pod_is_named_by_its_node_and_by_how_many_failed_before_it() {
         replica_set: "f-x",
         uid: "u",
         template_generation: "",
-        template: &template, canary: true };
+        template: &template,
+        canary: true,
+    };
     let pods = [("n1", 0), ("n1", 1), ("n2", 0)]
-        .map(|(node, failures)| pod(&origin, node, &Wanted::default(), failures, Binding::Affinity));
+        .map(|(node, failures)| pod(&origin, node, &Wanted::default(), failures));
     assert_eq!(pods[0]["metadata"]["labels"][keys::EDS_CANARY], "true");
     assert!(pods[0]["metadata"]["name"] != pods[1]["metadata"]["name"]);
     assert!(pods[0]["metadata"]["name"] != pods[2]["metadata"]["name"]);
@@ -208,7 +210,7 @@ fn every_term_of_the_template_is_kept_and_bound_to_the_node() {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
             },
         }}});
-        let affinity = made(&template, Binding::Affinity)["spec"]["affinity"].take();
+        let affinity = made(&template)["spec"]["affinity"].take();
         assert_eq!(affinity["podAffinity"]["kept"], true);
         assert_eq!(affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"], json!([1]));
         let mut expected = expected;
@@ -221,16 +223,10 @@ fn every_term_of_the_template_is_kept_and_bound_to_the_node() {
 }
 
 #[test]
-fn a_pod_can_be_bound_past_the_scheduler() {
-    let spec = made(&json!({"spec": {"containers": []}}), Binding::NodeName)["spec"].take();
-    assert_eq!((&spec["nodeName"], spec.get("affinity")), (&json!("node1"), None));
-}
-
-#[test]
 fn standard_tolerations_are_added_and_none_is_said_twice() {
     let own = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"});
     let other = json!({"operator": "Exists", "tolerationSeconds": 5});
-    let spec = made(&json!({"spec": {"tolerations": [other, own]}}), Binding::Affinity)["spec"].take();
+    let spec = made(&json!({"spec": {"tolerations": [other, own]}}))["spec"].take();
     let tolerations = spec["tolerations"].as_array().unwrap();
     assert_eq!(tolerations.len(), 1 + STANDARD_TOLERATIONS.len());
     assert_eq!(&tolerations[..2], [other, own]);
@@ -247,9 +243,7 @@ fn no_template_however_odd_makes_it_panic() {
         json!({"metadata": {"labels": 1, "annotations": []}, "spec": {"containers": ["x", null], "tolerations": 1, "affinity": "z"}}),
         json!({"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": ["x"]}}}}}),
     ] {
-        for binding in [Binding::Affinity, Binding::NodeName] {
-            assert_eq!(made(&template, binding)["kind"], "Pod");
-        }
+        assert_eq!(made(&template)["kind"], "Pod");
         let _ = Wanted::of(&template, &NodeOverrides::default(), None);
     }
 }

@@ -8,7 +8,7 @@ use super::{
     settings::{Setting, chosen, judge},
     *,
 };
-use crate::rollout::objects::{Binding, Origin, pod};
+use crate::rollout::objects::{Origin, pod};
 
 const KEY: &str = "resources.extendeddaemonset.datadoghq.com/bar.foo.daemons";
 
@@ -51,7 +51,7 @@ fn made(wanted: &Wanted) -> Value {
         template: &template,
         canary: false,
     };
-    pod(&origin, "n", wanted, 0, Binding::Affinity)
+    pod(&origin, "n", wanted, 0)
 }
 
 fn record(pod: &Value) -> PodRecord {

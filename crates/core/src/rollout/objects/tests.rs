@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -245,5 +246,61 @@ fn no_template_however_odd_makes_it_panic() {
     ] {
         assert_eq!(made(&template)["kind"], "Pod");
         let _ = Wanted::of(&template, &NodeOverrides::default(), None);
+    }
+}
+
+/// JSON that looks like a template in places.
+fn any_template() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z<&é\\u{2028}]{0,4}".prop_map(Value::from),
+        Just(json!("1.5Gi")),
+    ];
+    let key = prop::sample::select(vec![
+        "metadata",
+        "spec",
+        "labels",
+        "annotations",
+        "containers",
+        "name",
+        "resources",
+        "limits",
+        "cpu",
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+        "matchFields",
+        "tolerations",
+        "ports",
+        "new",
+    ]);
+    leaf.prop_recursive(6, 48, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(key.clone(), inner, 0..5)
+                .prop_map(|map| map.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_template_is_it_has_a_fingerprint_and_pods_of_it_name_their_node(template in any_template()) {
+        let fingerprint = Fingerprint::of(&template);
+        prop_assert_eq!(&fingerprint, &Fingerprint::of(&template.clone()));
+        prop_assert_eq!(fingerprint.hash.len(), 32);
+        let pod = made(&template);
+        let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+        let terms = required["nodeSelectorTerms"].as_array().unwrap();
+        prop_assert!(!terms.is_empty());
+        for term in terms {
+            let field = json!({"key": "metadata.name", "operator": "In", "values": ["node1"]});
+            prop_assert_eq!(term["matchFields"].as_array().unwrap().last(), Some(&field));
+        }
+        prop_assert_eq!(&pod["metadata"]["labels"][keys::EDS_REPLICA_SET], "foo-8z7lr");
     }
 }

@@ -60,6 +60,8 @@ pub struct Creation {
     pub node: String,
     /// From this replica set's template.
     pub replica_set: String,
+    /// Whether it is a canary's: then it carries the label.
+    pub canary: bool,
     /// How many pods before it failed there in a row. The pod carries it, so that the back-off outlives us.
     pub failures: u32,
 }

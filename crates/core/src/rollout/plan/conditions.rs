@@ -1,9 +1,6 @@
 //! Conditions, changed by the rule that users of the Go controller rely on, and those for tools that wait on any object.
 
-use podwright_api::{
-    Moment,
-    eds::{Condition, find_condition},
-};
+use podwright_api::{Moment, eds::Condition};
 
 /// Conditions of one object, about to be changed.
 pub(super) struct Conditions {
@@ -18,10 +15,6 @@ impl Conditions {
 
     pub(super) fn finish(self) -> Vec<Condition> {
         self.list
-    }
-
-    pub(super) fn get(&self, type_: &str) -> Option<&Condition> {
-        find_condition(&self.list, type_)
     }
 
     /// Sets a condition. One that does not hold keeps its words, and is not put there if it never held.

@@ -12,6 +12,7 @@
 
 mod action;
 mod budget;
+mod canary;
 mod census;
 mod conditions;
 mod events;
@@ -30,7 +31,11 @@ mod tally;
 mod tests;
 mod wake;
 
-use podwright_api::Moment;
+use podwright_api::{
+    Moment,
+    eds::{ExtendedDaemonSetReplicaSetStatus, ExtendedDaemonSetStatus},
+    keys,
+};
 
 pub use action::{CanaryLabel, Creation, Deleted, Deletion, Event, Plan, PodTemplateChange, Why};
 pub use observed::{
@@ -39,13 +44,13 @@ pub use observed::{
 };
 
 use self::{
-    census::Census,
+    census::{Census, Tie},
     holds::Holds,
     moves::{Moves, moves},
     replica_set_status::Deeds,
     roles::Roles,
     set_status::Account,
-    slots::{Slot, slots},
+    slots::slots,
     tally::{Tally, tallies},
     wake::Wake,
 };
@@ -61,43 +66,85 @@ pub fn plan(seen: &Observed, now: Moment) -> Plan {
     // Nothing that is made for it could carry its name.
     holds.frozen |= !set_status::name_fits(&seen.set.name);
     let census = Census::take(seen);
-    let roles = Roles::decide(seen);
+    let roles = Roles::decide(seen, &census, holds, &mut wake, now);
     let slots = slots(seen, &census, &roles, now);
-    let Moves { creations, deletions, stuck } = moves(seen, &census, &slots, holds, &mut wake, now);
+    let Moves { creations, deletions, stuck } = moves(seen, &census, &roles, &slots, holds, &mut wake, now);
     let tallies = tallies(seen, &census, &roles, &slots, now);
     let account = Account { seen, roles: &roles, slots: &slots, tallies: &tallies, holds, stuck, now };
     let (status, progress) = account.status();
     let mut plan = Plan { creations, deletions, stuck, ..Plan::default() };
     plan.create_replica_set = roles.up_to_date.is_none() && !holds.frozen;
-    plan.roles_changed = status.active_replica_set != seen.set.status.active_replica_set;
-    plan.replica_set_statuses = replica_set_statuses(seen, &roles, &slots, &tallies, holds, &plan, now);
-    plan.events = events::events(seen, &status, &progress, &plan);
+    plan.roles_changed = parts(&status) != parts(&seen.set.status);
+    plan.labels = labels(seen, &census, &roles);
+    plan.replica_set_statuses = replica_set_statuses(seen, &roles, &tallies, holds, &plan, now);
+    plan.restore_template = roles
+        .failed
+        .as_ref()
+        .filter(|_| !account.holds_on_failure())
+        .and(roles.active)
+        .map(|active| active.name.clone());
+    plan.drop_annotations = over(seen, &roles);
+    plan.events = events::events(seen, &roles, &status, &progress, &plan);
     plan.status = (status != seen.set.status).then_some(status);
     retention::tend(seen, &roles, &tallies, &mut plan, &mut wake, now);
     plan.next = wake.next();
     plan
 }
 
+/// Which replica set has which part, and where.
+fn parts(status: &ExtendedDaemonSetStatus) -> (&str, Option<(&str, &[String])>) {
+    let canary = status.canary.as_ref().map(|canary| (canary.replica_set.as_str(), &canary.nodes[..]));
+    (&status.active_replica_set, canary)
+}
+
+/// Annotations that speak of a canary which is over.
+fn over(seen: &Observed, roles: &Roles<'_>) -> Vec<&'static str> {
+    let ended = seen.set.strategy.canary.is_some() && roles.trial.is_none() && roles.up_to_date.is_some();
+    [keys::EDS_CANARY_PAUSED, keys::EDS_CANARY_PAUSED_REASON, keys::EDS_CANARY_UNPAUSED]
+        .into_iter()
+        .filter(|key| ended && seen.set.annotations.contains_key(*key))
+        .collect()
+}
+
+/// The canary's pods carry its label, and no others.
+fn labels(seen: &Observed, census: &Census<'_>, roles: &Roles<'_>) -> Vec<CanaryLabel> {
+    let trial = roles.trial.as_ref();
+    census
+        .pods()
+        .filter(|resident| resident.can_go() && !standing::is_terminal(resident.facts()))
+        .filter_map(|resident| {
+            let facts = resident.facts();
+            let on = trial.is_some_and(|trial| {
+                let own = matches!(resident.tie, Tie::Owned(owner) if seen.replica_sets[owner].name == trial.replica_set.name);
+                own && facts.node.as_deref().is_some_and(|node| trial.has(node))
+            });
+            (on != facts.canary_label).then(|| CanaryLabel { pod: facts.name.clone(), on })
+        })
+        .collect()
+}
+
 fn replica_set_statuses(
     seen: &Observed,
     roles: &Roles<'_>,
-    slots: &[Slot<'_>],
     tallies: &[Tally],
     holds: Holds,
     plan: &Plan,
     now: Moment,
-) -> Vec<(String, podwright_api::eds::ExtendedDaemonSetReplicaSetStatus)> {
+) -> Vec<(String, ExtendedDaemonSetReplicaSetStatus)> {
     let mut statuses = Vec::new();
     for (replica_set, tally) in seen.replica_sets.iter().zip(tallies) {
         if replica_set.controller == Controller::Another || replica_set.deleting {
             continue;
         }
         let active = roles.active.is_some_and(|active| active.name == replica_set.name);
-        let deeds = deeds(plan, slots, &replica_set.name, active);
+        let trial = roles.trial.as_ref().filter(|trial| trial.replica_set.name == replica_set.name);
+        let deeds = deeds(plan, roles, replica_set, active);
         let status =
             replica_set_status::status(replica_set, tally, deeds, seen.refusal.as_ref(), now, |conditions| {
                 if active {
                     replica_set_status::mark_active(conditions, holds)
+                } else if let Some(trial) = trial {
+                    replica_set_status::mark_canary(conditions, &trial.health)
                 } else {
                     replica_set_status::mark_unknown(conditions)
                 }
@@ -107,12 +154,18 @@ fn replica_set_statuses(
     statuses
 }
 
-/// What the plan does in the name of a replica set.
-fn deeds(plan: &Plan, _slots: &[Slot<'_>], name: &str, active: bool) -> Deeds {
-    Deeds {
-        creates: plan.creations.iter().any(|creation| creation.replica_set == name),
-        deletes: active && !plan.deletions.is_empty(),
-        cleans: active
-            && plan.deletions.iter().any(|deletion| !matches!(deletion.why, Why::Outdated | Why::Overrides)),
+/// What the plan does in the name of a replica set: the one on trial answers for its nodes, the active one for all others.
+fn deeds(plan: &Plan, roles: &Roles<'_>, replica_set: &ReplicaSetFacts, active: bool) -> Deeds {
+    let mut deeds = Deeds {
+        creates: plan.creations.iter().any(|creation| creation.replica_set == replica_set.name),
+        ..Deeds::default()
+    };
+    for deletion in &plan.deletions {
+        let tried = roles.trial.as_ref().filter(|trial| trial.has(&deletion.node));
+        if tried.map_or(active, |trial| trial.replica_set.name == replica_set.name) {
+            deeds.deletes = true;
+            deeds.cleans |= !matches!(deletion.why, Why::Outdated | Why::Overrides);
+        }
     }
+    deeds
 }

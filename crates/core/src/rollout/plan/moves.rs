@@ -14,6 +14,7 @@ use super::{
     holds::Holds,
     observed::{Observed, ReplicaSetFacts},
     order::{burden, spread},
+    roles::Roles,
     slots::Slot,
     wake::Wake,
 };
@@ -45,6 +46,7 @@ struct Front<'a, 'o> {
 pub(super) fn moves<'o>(
     seen: &'o Observed,
     census: &Census<'o>,
+    roles: &Roles<'o>,
     slots: &[Slot<'o>],
     holds: Holds,
     wake: &mut Wake,
@@ -64,15 +66,18 @@ pub(super) fn moves<'o>(
     let zones = burden(slots);
     let mut waiting = false;
     let mut moving = false;
-    for canary in [true, false] {
-        let front = Front::of(slots.iter().filter(|slot| slot.canary == canary), seen, now);
-        let Some(first) = front.slots.first() else {
+    let trial = roles.trial.as_ref().map(|trial| (trial.replica_set, condition::CANARY));
+    let rest = roles.active.map(|active| (active, condition::ACTIVE));
+    for (canary, part) in [(true, trial), (false, rest)] {
+        let Some((replica_set, part)) = part else {
             continue;
         };
-        let allowance = front.allowance(seen, first.target, canary, wake, now);
-        front.fill(&mut moves, allowance, &zones, wake, now);
+        let front = Front::of(slots.iter().filter(|slot| slot.canary == canary), seen, now);
+        let since = part_since(replica_set, part, now);
+        let allowance = front.allowance(seen, since, wake, now);
+        front.fill(&mut moves, allowance, &zones, roles.canary_name(), wake, now);
         let before = moves.deletions.len();
-        if canary || holds.replaces() {
+        if if canary { !holds.unclear } else { holds.replaces() } {
             front.replace(&mut moves, allowance, &mut spare, &zones);
             waiting |= !front.outdated.is_empty();
         }
@@ -83,7 +88,7 @@ pub(super) fn moves<'o>(
 }
 
 /// How many nodes are without a working pod.
-pub(super) fn load(slots: &[Slot<'_>]) -> Load {
+fn load(slots: &[Slot<'_>]) -> Load {
     let mut load = Load::default();
     for slot in slots.iter().filter(|slot| slot.wanted()) {
         load.nodes += 1;
@@ -94,7 +99,7 @@ pub(super) fn load(slots: &[Slot<'_>]) -> Load {
 }
 
 /// Since when a replica set has its part; its slow start counts from then.
-pub(super) fn part_since(replica_set: &ReplicaSetFacts, part: &str, now: Moment) -> Moment {
+fn part_since(replica_set: &ReplicaSetFacts, part: &str, now: Moment) -> Moment {
     find_condition(&replica_set.status.conditions, part)
         .filter(|condition| condition.is_true())
         .and_then(|condition| condition.last_transition_time)
@@ -167,16 +172,7 @@ impl<'a, 'o> Front<'a, 'o> {
         front
     }
 
-    fn allowance(
-        &self,
-        seen: &Observed,
-        target: &ReplicaSetFacts,
-        canary: bool,
-        wake: &mut Wake,
-        now: Moment,
-    ) -> Allowance {
-        let part = if canary { condition::CANARY } else { condition::ACTIVE };
-        let since = part_since(target, part, now);
+    fn allowance(&self, seen: &Observed, since: Moment, wake: &mut Wake, now: Moment) -> Allowance {
         let (mut allowed, more) = budget::starting(&seen.set.strategy, self.slots.len(), since, now);
         match &seen.refusal {
             Some(refusal) if refusal.until > now => {
@@ -200,6 +196,7 @@ impl<'a, 'o> Front<'a, 'o> {
         moves: &mut Moves,
         allowance: Allowance,
         zones: &BTreeMap<&'o str, usize>,
+        trial: Option<&str>,
         wake: &mut Wake,
         now: Moment,
     ) {
@@ -218,6 +215,7 @@ impl<'a, 'o> Front<'a, 'o> {
             moves.creations.push(Creation {
                 node: slot.node.name.clone(),
                 replica_set: slot.target.name.clone(),
+                canary: slot.canary && trial == Some(slot.target.name.as_str()),
                 failures: ended.map_or(0, |ended| ended.failures),
             });
         }

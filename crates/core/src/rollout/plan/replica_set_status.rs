@@ -9,6 +9,7 @@ use podwright_api::{
 };
 
 use super::{
+    canary::{Cause, Health},
     conditions::Conditions,
     holds::Holds,
     observed::{Refusal, ReplicaSetFacts},
@@ -82,6 +83,23 @@ pub(super) fn mark_active(conditions: &mut Conditions, holds: Holds) -> &'static
     role::ACTIVE
 }
 
+/// The conditions of the one that is tried.
+pub(super) fn mark_canary(conditions: &mut Conditions, health: &Health) -> &'static str {
+    conditions.set(condition::CANARY, true, "", "");
+    conditions.set(condition::ACTIVE, false, "", "");
+    let set = |conditions: &mut Conditions, type_: &str, cause: Option<&Cause>| {
+        let words = cause.map(|cause| (cause.reason.as_str(), cause.message.as_str())).unwrap_or_default();
+        conditions.set(type_, cause.is_some(), words.0, words.1);
+    };
+    set(conditions, condition::CANARY_FAILED, health.failed.as_ref());
+    set(conditions, condition::CANARY_PAUSED, health.paused.as_ref());
+    set(conditions, condition::POD_CANNOT_START, health.cannot_start.as_ref());
+    if let Some((at, cause)) = &health.restart {
+        conditions.touch_at(condition::POD_RESTARTING, &cause.reason, &cause.message, *at);
+    }
+    if health.failed.is_some() { role::CANARY_FAILED } else { role::CANARY }
+}
+
 /// The conditions of one without a part.
 pub(super) fn mark_unknown(conditions: &mut Conditions) -> &'static str {
     conditions.set(condition::CANARY, false, "", "");
@@ -90,10 +108,10 @@ pub(super) fn mark_unknown(conditions: &mut Conditions) -> &'static str {
 }
 
 fn nodes(names: &[String]) -> String {
-    let named = names[..names.len().min(NAMED_NODES)].join(";");
+    let list = names[..names.len().min(NAMED_NODES)].join(";");
     match names.len().saturating_sub(NAMED_NODES) {
-        0 => format!("nodes:{named}"),
-        more => format!("nodes:{named};and {more} more"),
+        0 => format!("nodes:{list}"),
+        more => format!("nodes:{list};and {more} more"),
     }
 }
 

@@ -1,15 +1,29 @@
 //! Which replica set plays which part.
 
-use podwright_api::eds::CanaryStatus;
+use podwright_api::{
+    Moment,
+    eds::{CanaryStatus, EffectiveCanary},
+};
 
-use super::observed::{Controller, Observed, ReplicaSetFacts};
+use super::{
+    canary::{self, Cause, Trial, Verdict},
+    census::Census,
+    holds::Holds,
+    observed::{Controller, Observed, ReplicaSetFacts},
+    wake::Wake,
+};
 
 /// The parts, as they are from now on.
+#[derive(Default)]
 pub(super) struct Roles<'o> {
     /// The one with the newest template, if it is there yet.
     pub(super) up_to_date: Option<&'o ReplicaSetFacts>,
     /// The one whose pods run everywhere but on the canary's nodes.
     pub(super) active: Option<&'o ReplicaSetFacts>,
+    /// The one that is tried on a few nodes.
+    pub(super) trial: Option<Box<Trial<'o>>>,
+    /// Why the newest was tried and is not wanted.
+    pub(super) failed: Option<Cause>,
 }
 
 /// Replica sets that are ours and stay.
@@ -21,7 +35,7 @@ pub(super) fn ours(seen: &Observed) -> impl Iterator<Item = &ReplicaSetFacts> {
 
 /// The replica set of the newest template. The Go controller sometimes made two of one: then the one that is in use counts, and
 /// the older one of equals.
-pub(super) fn up_to_date(seen: &Observed) -> Option<&ReplicaSetFacts> {
+fn up_to_date(seen: &Observed) -> Option<&ReplicaSetFacts> {
     let status = &seen.set.status;
     let rank = |replica_set: &&ReplicaSetFacts| {
         (
@@ -42,21 +56,71 @@ pub(super) fn up_to_date(seen: &Observed) -> Option<&ReplicaSetFacts> {
 }
 
 impl<'o> Roles<'o> {
-    pub(super) fn decide(seen: &'o Observed) -> Self {
-        let up_to_date = up_to_date(seen);
+    pub(super) fn decide(
+        seen: &'o Observed,
+        census: &Census<'o>,
+        holds: Holds,
+        wake: &mut Wake,
+        now: Moment,
+    ) -> Self {
+        let newest = up_to_date(seen);
         let stored = ours(seen).find(|replica_set| replica_set.name == seen.set.status.active_replica_set);
-        let held = !seen.set.problems.is_empty() || seen.set.strategy.canary.is_some();
-        let active = match (stored, up_to_date) {
-            (Some(stored), Some(_)) if held => Some(stored),
-            (stored, newest) => newest.or(stored),
+        let roles = Self { up_to_date: newest, active: stored, ..Self::default() };
+        let Some(active) = stored else {
+            return Self { active: newest, ..roles };
         };
-        Self { up_to_date, active }
+        if newest.is_some_and(|newest| newest.name == active.name) {
+            return roles;
+        }
+        match (newest, &seen.set.strategy.canary) {
+            // One that was tried goes on being tried until the newest is there.
+            (None, Some(strategy)) => roles.go_on(seen, census, strategy, holds, wake, now),
+            (None, None) => roles,
+            (Some(_), None) if holds.unclear => roles,
+            (Some(newest), None) => Self { active: Some(newest), ..roles },
+            (Some(newest), Some(_)) if canary::failure(newest).is_some() => {
+                Self { failed: canary::failure(newest), ..roles }
+            }
+            (Some(_), Some(strategy)) if holds.frozen || holds.unclear => {
+                roles.go_on(seen, census, strategy, holds, wake, now)
+            }
+            (Some(newest), Some(strategy)) => {
+                match canary::judge(seen, census, (active, newest), strategy, holds, wake, now) {
+                    Verdict::Promoted => Self { active: Some(newest), ..roles },
+                    Verdict::Goes(trial) => Self { trial: Some(trial), ..roles },
+                }
+            }
+        }
+    }
+
+    /// Nothing gets another part: what is stored goes on.
+    fn go_on(
+        self,
+        seen: &'o Observed,
+        census: &Census<'o>,
+        strategy: &EffectiveCanary,
+        holds: Holds,
+        wake: &mut Wake,
+        now: Moment,
+    ) -> Self {
+        let tried = seen.set.status.canary.as_ref().and_then(|stored| {
+            ours(seen).find(|replica_set| {
+                replica_set.name == stored.replica_set && canary::failure(replica_set).is_none()
+            })
+        });
+        let (Some(active), Some(tried)) = (self.active, tried) else {
+            return self;
+        };
+        let holds = Holds { unclear: true, ..holds };
+        match canary::judge(seen, census, (active, tried), strategy, holds, wake, now) {
+            Verdict::Goes(trial) => Self { trial: Some(trial), ..self },
+            Verdict::Promoted => self,
+        }
     }
 
     /// The one that is tried.
-    #[expect(clippy::unused_self, reason = "until canaries are run")]
     pub(super) fn canary_name(&self) -> Option<&'o str> {
-        None
+        self.trial.as_ref().map(|trial| trial.replica_set.name.as_str())
     }
 
     /// Whether everything that should run has the newest template.

@@ -4,11 +4,12 @@ use podwright_api::{
     Moment,
     eds::{
         ExtendedDaemonSetStatus as Status,
-        words::{condition, state},
+        words::{condition, reason, state},
     },
 };
 
 use super::{
+    canary::Trial,
     conditions::Conditions,
     holds::Holds,
     observed::{NodeChoice, Observed},
@@ -71,15 +72,31 @@ impl Account<'_, '_> {
             conditions: Vec::new(),
             observed_generation: Some(self.seen.set.generation),
         };
+        if let Some(trial) = &self.roles.trial {
+            let tried = self.tally(&trial.replica_set.name);
+            status.desired += count(tried.desired);
+            status.up_to_date = count(tried.current);
+            status.ignored_unresponsive_nodes += count(tried.unresponsive);
+            status.canary = Some(trial.status());
+            status.reason =
+                trial.health.paused.as_ref().map(|cause| cause.reason.clone()).unwrap_or_default();
+        }
         let mut conditions = Conditions::of(&stored.conditions, self.now);
-        self.mark(&mut conditions, &mut status, &progress);
+        self.mark(&mut conditions, &progress);
+        self.mark_canary(&mut conditions);
         status.conditions = conditions.finish();
         (status, progress)
     }
 
-    const fn state(&self) -> &'static str {
+    fn state(&self) -> &'static str {
+        if self.roles.failed.is_some() {
+            return state::CANARY_FAILED;
+        }
+        let trial = self.roles.trial.as_ref().map(|trial| trial.health.paused.is_some());
         if self.holds.frozen {
             state::ROLLOUT_FROZEN
+        } else if let Some(paused) = trial {
+            if paused { state::CANARY_PAUSED } else { state::CANARY }
         } else if self.holds.paused {
             state::ROLLING_UPDATE_PAUSED
         } else {
@@ -87,7 +104,25 @@ impl Account<'_, '_> {
         }
     }
 
-    fn mark(&self, conditions: &mut Conditions, _status: &mut Status, progress: &Progress) {
+    /// What is known of the canary, in the words of the Go controller.
+    fn mark_canary(&self, conditions: &mut Conditions) {
+        let newest = self.roles.up_to_date.map_or("", |newest| newest.name.as_str());
+        let failed = format!("canary failed with ers: {newest}");
+        conditions.set(condition::CANARY_FAILED, self.roles.failed.is_some(), reason::CANARY_FAILED, &failed);
+        let trial = self.roles.trial.as_ref();
+        let paused = trial.and_then(|trial| Some((trial, trial.health.paused.as_ref()?)));
+        let (why, what) = paused
+            .map(|(trial, cause)| {
+                (cause.reason.as_str(), format!("canary paused with ers: {}", trial.replica_set.name))
+            })
+            .unwrap_or_default();
+        conditions.set(condition::CANARY_PAUSED, paused.is_some(), why, &what);
+        let few = trial.filter(|trial| trial.nodes.len() < trial.wanted);
+        let what = few.map(|trial| too_few(trial)).unwrap_or_default();
+        conditions.set(condition::CANARY_TOO_FEW_NODES, few.is_some(), "TooFewNodes", &what);
+    }
+
+    fn mark(&self, conditions: &mut Conditions, progress: &Progress) {
         let generation = self.seen.set.generation;
         let refused = self.seen.refusal.as_ref().map(|refusal| refusal.message.clone());
         let trouble = self.spec_trouble().or(refused);
@@ -148,11 +183,23 @@ impl Account<'_, '_> {
         if let Some(message) = self.idle_selector() {
             return Some(("SelectorSelectsNoNode", message));
         }
+        if let Some(cause) = self.roles.failed.as_ref().filter(|_| self.holds_on_failure()) {
+            let message = format!(
+                "the canary of the newest template failed ({}: {}); the active one is held, and the spec left as it is",
+                cause.reason, cause.message
+            );
+            return Some(("CanaryFailed", message));
+        }
         let zero = self.seen.set.strategy.max_unavailable.is_zero();
         (zero && self.stuck).then(|| {
             let message = "maxUnavailable is 0, so no pod that works is ever replaced: set it to 1 or more";
             ("NothingMayBeUnavailable", message.to_owned())
         })
+    }
+
+    /// Whether the spec stays as the user wrote it when its canary has failed.
+    pub(super) fn holds_on_failure(&self) -> bool {
+        self.seen.set.strategy.canary.as_ref().is_some_and(|canary| canary.hold_on_failure)
     }
 
     /// The selector selects nodes, though DaemonSets have taught people that it selects pods.
@@ -183,6 +230,17 @@ impl Account<'_, '_> {
             ("NewTemplate", "the replica set of the newest template is about to be made")
         } else if self.holds.frozen && (outdated || missing || !self.roles.settled()) {
             ("Frozen", "the rollout is frozen by an annotation: no pod is created or deleted")
+        } else if self.roles.failed.is_some() {
+            (
+                "CanaryFailed",
+                "the canary of the newest template failed, and the active template is put back into the spec",
+            )
+        } else if let Some(trial) = &self.roles.trial {
+            if trial.health.paused.is_some() {
+                ("CanaryPaused", "the canary is paused: validate it, fail it, or let it go on")
+            } else {
+                ("Canary", "the newest template is tried on a few nodes")
+            }
         } else if !self.roles.settled() {
             ("WaitingForCanary", "the newest template waits for its canary")
         } else if outdated && self.holds.paused {
@@ -207,6 +265,14 @@ const UP_TO_DATE: &str = "UpToDate";
 /// Whether pods and replica sets can carry the name as a label at all.
 pub(super) fn name_fits(name: &str) -> bool {
     name.len() <= LONGEST_NAME
+}
+
+pub(super) fn too_few(trial: &Trial<'_>) -> String {
+    format!(
+        "the canary should run on {} nodes, and only {} can take part; it goes on there",
+        trial.wanted,
+        trial.nodes.len()
+    )
 }
 
 fn too_long(name: &str) -> String {

@@ -64,11 +64,14 @@ pub(super) fn slots<'o>(
     let everywhere = selector(seen, roles, active);
     let mut slots = Vec::with_capacity(seen.nodes.len());
     for (node, residents) in census.iter() {
-        let (target, choice) = (active, everywhere);
+        let trial = roles.trial.as_ref().filter(|trial| trial.has(&node.name));
+        let target = trial.filter(|trial| trial.takes(residents)).map_or(active, |trial| trial.replica_set);
+        let choice = if target.name == active.name { everywhere } else { selector(seen, roles, target) };
         let fit = fit(node, target, choice);
         if fit == Fit::Run || !residents.is_empty() {
             let rule = Rule { now, min_ready: seen.set.strategy.min_ready, target };
-            slots.push(Slot { node, canary: false, target, fit, residents, standing: rule.judge(residents) });
+            let standing = rule.judge(residents);
+            slots.push(Slot { node, canary: trial.is_some(), target, fit, residents, standing });
         }
     }
     slots

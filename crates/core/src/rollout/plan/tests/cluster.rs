@@ -217,7 +217,7 @@ impl Cluster {
 
     pub(super) fn placed(self, replica_set: usize, spec: serde_json::Value) -> Self {
         self.with(|seen| {
-            seen.replica_sets[replica_set].placement = Some(Arc::new(Placement::read(&spec).unwrap()))
+            seen.replica_sets[replica_set].placement = Some(Arc::new(Placement::read(&spec).unwrap()));
         })
     }
 

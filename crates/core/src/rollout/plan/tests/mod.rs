@@ -1,5 +1,6 @@
 //! The planner, rule by rule, and over random clusters.
 
+mod canary;
 mod cluster;
 mod failures;
 mod mapping;

@@ -1,12 +1,21 @@
 //! A cluster that moves: pods start, become ready, fail and go; nodes come and go; what is seen may lag behind.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use podwright_api::Moment;
+use podwright_api::{
+    Moment,
+    eds::{Condition, EffectiveCanary, find_condition, words::condition},
+    keys,
+};
 
 use super::cluster::{Cluster, NOW, node, replica_set};
 use crate::rollout::plan::{
-    NodeFacts, Observed, ObservedPod, Phase, Plan, PodFacts, PodOwner, PodTemplateFacts, plan,
+    ContainerEnd, ContainerFacts, Creation, NodeFacts, Observed, ObservedPod, Phase, Plan, PodFacts,
+    PodOwner, PodTemplateFacts, plan,
 };
 
 /// What will become of a pod, once it is made.
@@ -43,6 +52,18 @@ pub(super) enum Happening {
     Restart,
     /// What is seen stands still for so many seconds, apart from what was asked for.
     Blind(u8),
+    /// The controller is killed after so many writes of its next plan.
+    Killed(u8),
+    /// A container of a pod restarts.
+    Crash(u8),
+    /// The user writes one of these, or takes it away.
+    Annotate(u8),
+    /// A person fails the canary.
+    FailCanary,
+    /// The user applies the last template again, whatever became of it.
+    Reapply,
+    /// The canary block is taken out, or put back.
+    CanaryBlock,
 }
 
 #[derive(Debug)]
@@ -50,6 +71,20 @@ struct Life {
     facts: PodFacts,
     fate: Fate,
     hiccup_until: Option<Moment>,
+}
+
+impl Life {
+    fn crash(&mut self, now: Moment) {
+        if self.facts.containers.is_empty() {
+            self.facts
+                .containers
+                .push(ContainerFacts { name: "main".to_owned(), ..ContainerFacts::default() });
+        }
+        let container = &mut self.facts.containers[0];
+        container.restarts += 1;
+        container.last_end = Some(ContainerEnd { reason: "Error".to_owned(), at: Some(now) });
+        self.facts.restarts += 1;
+    }
 }
 
 /// The cluster as it really is.
@@ -62,6 +97,11 @@ pub(super) struct Simulation {
     fates: Vec<Fate>,
     made: usize,
     templates: usize,
+    /// Writes that are left before the controller is killed.
+    left: Option<usize>,
+    canary: Option<EffectiveCanary>,
+    /// Replica sets whose canary has failed, by uid.
+    pub(super) failed: BTreeSet<String>,
     blind_until: Moment,
     /// What was asked for and is not seen yet: nodes with a creation, pods with a deletion.
     asked: Vec<ObservedPod>,
@@ -74,7 +114,7 @@ impl Simulation {
     pub(super) fn new(nodes: u8, fates: Vec<Fate>, start: Cluster) -> Self {
         let mut seen = start.seen;
         seen.pods.clear();
-        let nodes = (0..nodes).map(|number| name(number)).map(|name| (name.clone(), node(&name))).collect();
+        let nodes = (0..nodes).map(name).map(|name| (name.clone(), node(&name))).collect();
         Self {
             now: NOW,
             seen,
@@ -83,6 +123,9 @@ impl Simulation {
             fates,
             made: 0,
             templates: 1,
+            left: None,
+            canary: None,
+            failed: BTreeSet::new(),
             blind_until: NOW,
             asked: Vec::new(),
             going: Vec::new(),
@@ -123,51 +166,102 @@ impl Simulation {
         plan
     }
 
+    /// Whether the next write gets through.
+    fn write(&mut self) -> bool {
+        if let Some(left) = &mut self.left {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+        }
+        self.writes += 1;
+        true
+    }
+
     fn enact(&mut self, plan: &Plan) {
-        if plan.create_replica_set {
+        self.enact_objects(plan);
+        self.enact_pods(plan);
+        // Whoever was killed is started again, and remembers nothing.
+        if self.left.take().is_some() {
+            self.blind_until = self.now;
+        }
+    }
+
+    fn enact_objects(&mut self, plan: &Plan) {
+        if plan.create_replica_set && self.write() {
             let name = self.seen.set.template_hash.clone();
             let mut made = replica_set(&name);
+            self.made += 1;
+            made.uid = format!("uid-{name}-{}", self.made);
             made.created = self.now;
             made.same_template = true;
             self.seen.replica_sets.push(made);
-            self.writes += 1;
         }
         for (name, status) in &plan.replica_set_statuses {
-            let found = self.seen.replica_sets.iter_mut().find(|known| known.name == *name).unwrap();
-            found.status = status.clone();
-            self.writes += 1;
+            if self.write() {
+                let found = self.seen.replica_sets.iter_mut().find(|known| known.name == *name).unwrap();
+                found.status = status.clone();
+            }
         }
-        if let Some(status) = &plan.status {
+        if let Some(status) = plan.status.as_ref().filter(|_| self.write()) {
             self.seen.set.status = status.clone();
-            self.writes += 1;
         }
-        if plan.pod_template.is_some() {
+        if let Some(name) = plan.restore_template.as_ref().filter(|_| self.write()) {
+            let hash = self
+                .seen
+                .replica_sets
+                .iter()
+                .find(|known| known.name == *name)
+                .unwrap()
+                .template_hash
+                .clone();
+            self.apply(hash);
+        }
+        for key in &plan.drop_annotations {
+            if self.write() {
+                self.seen.set.annotations.remove(*key);
+            }
+        }
+        if plan.pod_template.is_some() && self.write() {
             self.seen.pod_template =
                 Some(PodTemplateFacts { ours: true, template_hash: self.seen.set.template_hash.clone() });
-            self.writes += 1;
         }
         for gone in &plan.delete_replica_sets {
-            self.seen.replica_sets.retain(|known| known.uid != gone.uid);
-            self.lives.retain(|_, life| life.facts.owner != PodOwner::ReplicaSet(gone.uid.clone()));
-            self.writes += 1;
+            if self.write() {
+                self.seen.replica_sets.retain(|known| known.uid != gone.uid);
+                self.lives.retain(|_, life| life.facts.owner != PodOwner::ReplicaSet(gone.uid.clone()));
+            }
+        }
+    }
+
+    fn enact_pods(&mut self, plan: &Plan) {
+        for label in &plan.labels {
+            if self.write()
+                && let Some(life) = self.lives.get_mut(&label.pod)
+            {
+                life.facts.canary_label = label.on;
+            }
         }
         for deletion in &plan.deletions {
-            self.writes += 1;
-            if self.going.contains(&deletion.pod.name) {
-                panic!("{} is deleted twice", deletion.pod.name);
+            if !self.write() {
+                return;
             }
+            assert!(!self.going.contains(&deletion.pod.name), "{} is deleted twice", deletion.pod.name);
             self.going.push(deletion.pod.name.clone());
             if let Some(life) = self.lives.get_mut(&deletion.pod.name) {
                 life.facts.deleting = Some(self.now.plus_seconds(30));
             }
         }
         for creation in &plan.creations {
-            self.writes += 1;
-            self.make(&creation.node, &creation.replica_set, creation.failures);
+            if self.write() {
+                self.make(creation);
+            }
         }
     }
 
-    fn make(&mut self, node: &str, replica_set: &str, failures: u32) {
+    fn make(&mut self, creation: &Creation) {
+        let node = creation.node.as_str();
+        let owner = self.seen.replica_sets.iter().find(|known| known.name == creation.replica_set).unwrap();
         let fate = self.fates[self.made % self.fates.len()];
         self.made += 1;
         let pod = format!("pod-{:05}", self.made);
@@ -177,9 +271,10 @@ impl Simulation {
             node: Some(node.to_owned()),
             scheduled: fate != Fate::NoRoom,
             unschedulable: fate == Fate::NoRoom,
-            owner: PodOwner::ReplicaSet(format!("uid-{replica_set}")),
-            template_hash: replica_set.to_owned(),
-            failures,
+            owner: PodOwner::ReplicaSet(owner.uid.clone()),
+            template_hash: owner.template_generation.clone(),
+            failures: creation.failures,
+            canary_label: creation.canary,
             created: self.now,
             ..PodFacts::default()
         };
@@ -213,7 +308,13 @@ impl Simulation {
         }
     }
 
-    pub(super) fn happen(&mut self, happening: Happening) {
+    pub(super) fn happen_all(&mut self, happenings: Vec<Happening>) {
+        for happening in happenings {
+            self.happen(happening);
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
         let nth = |number: u8, of: usize| usize::from(number) % of.max(1);
         let pod =
             |number: u8, lives: &BTreeMap<String, Life>| lives.keys().nth(nth(number, lives.len())).cloned();
@@ -229,10 +330,10 @@ impl Simulation {
             }
             Happening::Taint(number) => {
                 let count = self.nodes.len();
-                if let Some(node) = self.nodes.values_mut().nth(nth(number, count)) {
-                    if node.taints.pop().is_none() {
-                        node.taints.push(super::cluster::taint("some", "NoSchedule"));
-                    }
+                if let Some(node) = self.nodes.values_mut().nth(nth(number, count))
+                    && node.taints.pop().is_none()
+                {
+                    node.taints.push(super::cluster::taint("some", "NoSchedule"));
                 }
             }
             Happening::Hiccup(number) => {
@@ -250,18 +351,66 @@ impl Simulation {
             }
             Happening::DeletePod(number) => {
                 if let Some(life) = pod(number, &self.lives).and_then(|name| self.lives.get_mut(&name)) {
-                    life.facts.deleting = life.facts.deleting.or(Some(self.now.plus_seconds(30)));
+                    life.facts.deleting.get_or_insert_with(|| self.now.plus_seconds(30));
                 }
             }
-            Happening::Template => self.template(),
+            Happening::Template => {
+                self.templates += 1;
+                self.apply(format!("v{}", self.templates));
+            }
+            Happening::Reapply => self.apply(format!("v{}", self.templates)),
+            Happening::Killed(writes) => self.left = Some(usize::from(writes % 8)),
+            Happening::Crash(number) => {
+                let now = self.now;
+                if let Some(life) = pod(number, &self.lives).and_then(|name| self.lives.get_mut(&name)) {
+                    life.crash(now);
+                }
+            }
+            Happening::Annotate(number) => self.annotate(number),
+            Happening::FailCanary => {
+                let tried = self.seen.set.status.canary.as_ref().map(|canary| canary.replica_set.clone());
+                if let Some(found) =
+                    self.seen.replica_sets.iter_mut().find(|known| Some(&known.name) == tried.as_ref())
+                {
+                    found.status.conditions.retain(|known| known.type_ != condition::CANARY_FAILED);
+                    found.status.conditions.push(super::cluster::condition(
+                        condition::CANARY_FAILED,
+                        "True",
+                        self.now,
+                    ));
+                }
+            }
+            Happening::CanaryBlock => std::mem::swap(&mut self.canary, &mut self.seen.set.strategy.canary),
             Happening::Restart => self.blind_until = self.now,
             Happening::Blind(seconds) => self.blind_until = self.now.plus_seconds(i64::from(seconds % 20)),
         }
     }
 
-    fn template(&mut self) {
-        self.templates += 1;
-        let hash = format!("v{}", self.templates);
+    /// The user writes an annotation, or takes it away.
+    fn annotate(&mut self, number: u8) {
+        let newest = self.seen.set.template_hash.clone();
+        let (key, value) = match number % 6 {
+            0 => (keys::EDS_CANARY_PAUSED, "true"),
+            1 => (keys::EDS_CANARY_UNPAUSED, "true"),
+            2 => (keys::EDS_CANARY_VALID, newest.as_str()),
+            3 => (keys::EDS_ROLLOUT_FROZEN, "true"),
+            4 => (keys::EDS_ROLLING_UPDATE_PAUSED, "true"),
+            _ => (keys::EDS_CANARY_PAUSED, "false"),
+        };
+        if self.seen.set.annotations.remove(key).is_none() {
+            self.seen.set.annotations.insert(key.to_owned(), value.to_owned());
+        }
+    }
+
+    /// Which replica sets have failed so far.
+    pub(super) fn note_failures(&mut self) {
+        let failed = self.seen.replica_sets.iter().filter(|known| {
+            find_condition(&known.status.conditions, condition::CANARY_FAILED).is_some_and(Condition::is_true)
+        });
+        self.failed.extend(failed.map(|known| known.uid.clone()));
+    }
+
+    fn apply(&mut self, hash: String) {
         self.seen.set.template_hash.clone_from(&hash);
         self.seen.set.generation += 1;
         for known in &mut self.seen.replica_sets {
@@ -269,13 +418,18 @@ impl Simulation {
         }
     }
 
-    /// From now on every pod is well, and nothing happens any more.
+    /// From now on every pod is well, and nothing happens any more. There is at least one good node.
     pub(super) fn heal(&mut self) {
+        self.nodes.insert(name(0), node(&name(0)));
         self.fates = vec![Fate::Ready(1)];
         self.blind_until = self.now;
+        self.left = None;
+        self.seen.set.annotations.clear();
+        self.seen.set.annotations.insert(keys::EDS_CANARY_UNPAUSED.to_owned(), "true".to_owned());
         for life in self.lives.values_mut() {
             life.fate = Fate::Ready(1);
             life.hiccup_until = None;
+            life.facts.containers.clear();
             life.facts.scheduled = true;
             life.facts.unschedulable = false;
         }

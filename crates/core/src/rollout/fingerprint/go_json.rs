@@ -87,7 +87,11 @@ impl Writer {
         let mut first = true;
         for field in known {
             let value = given.and_then(|given| given.get(&field.name));
-            if self.leaves_out(name, field, value, path) {
+            let value =
+                if is_empty(&field.kind, value) { self.default(name, field).or(value) } else { value };
+            // The Go controller empties the name, and no pod gets it.
+            let unnamed = path == "metadata" && field.name == "name";
+            if unnamed || (field.omit_empty && is_empty(&field.kind, value)) {
                 continue;
             }
             if !first {
@@ -96,11 +100,7 @@ impl Writer {
             first = false;
             escape(&mut self.out, &field.name);
             self.out.push(':');
-            self.value(
-                &field.kind,
-                value.or_else(|| self.default(name, &field.name)),
-                &join(path, &field.name),
-            );
+            self.value(&field.kind, value, &join(path, &field.name));
         }
         self.out.push('}');
         for (key, value) in given.into_iter().flatten() {
@@ -110,19 +110,11 @@ impl Writer {
         }
     }
 
-    fn leaves_out(&self, name: &str, field: &Field, value: Option<&Value>, path: &str) -> bool {
-        // The Go controller empties it, and no pod gets it.
-        if path == "metadata" && field.name == "name" {
-            return true;
-        }
-        field.omit_empty && is_empty(&field.kind, value) && self.default(name, &field.name).is_none()
-    }
-
     /// What the definition of the custom resource makes of an absent field, where another one did so and ours may not have.
-    fn default(&self, name: &str, field: &str) -> Option<&'static Value> {
+    fn default(&self, name: &str, field: &Field) -> Option<&'static Value> {
         static TCP: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| "TCP".into());
         static EMPTY: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| "".into());
-        match (self.form, name, field) {
+        match (self.form, name, field.name.as_str()) {
             (Form::Meaning, "ContainerPort", "protocol") => Some(&TCP),
             (Form::Meaning, "GRPCAction", "service") => Some(&EMPTY),
             _ => None,

@@ -45,6 +45,17 @@ fn random_templates_hash_as_go_hashes_them() {
     assert!(count >= 70);
 }
 
+/// The Go controller stores what it has read in this form, for instance in its replica sets.
+#[test]
+fn a_template_that_went_through_the_go_controller_is_still_the_same() {
+    for line in include_str!("vectors.txt").lines() {
+        let (_, template) = line.split_once(' ').unwrap();
+        let template: Value = serde_json::from_str(template).unwrap();
+        let stored: Value = serde_json::from_str(&text(&template)).unwrap();
+        assert_eq!(Fingerprint::of(&template), Fingerprint::of(&stored), "{template}\n{stored}");
+    }
+}
+
 #[test]
 fn what_is_written_differently_and_means_the_same_is_the_same() {
     let resources = |amount: &Value| container(&json!({"resources": {"limits": {"memory": amount}}}));
@@ -60,6 +71,10 @@ fn what_is_written_differently_and_means_the_same_is_the_same() {
         (
             container(&json!({"ports": [{"containerPort": 80}]})),
             container(&json!({"ports": [{"protocol": "TCP", "containerPort": 80}]})),
+        ),
+        (
+            container(&json!({"ports": [{"containerPort": 80, "protocol": ""}]})),
+            container(&json!({"ports": [{"containerPort": 80, "protocol": null}]})),
         ),
         (
             container(&json!({"livenessProbe": {"grpc": {"port": 1}}})),

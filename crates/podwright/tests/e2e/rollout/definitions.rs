@@ -19,13 +19,17 @@ impl Scene {
         foo["spec"]["strategy"] = strategy;
         let foo = serde_json::from_value(foo).map_err(|error| error.to_string())?;
         let dry = PostParams { dry_run: true, ..PostParams::default() };
-        let raw: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.name, &resource("datadoghq.com"));
+        let raw: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.name, &resource("datadoghq.com"));
         raw.create(&dry, &foo).await.map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
 fn resource(group: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", "ExtendedDaemonSet"), "extendeddaemonsets")
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk(group, "v1alpha1", "ExtendedDaemonSet"),
+        "extendeddaemonsets",
+    )
 }
 
 #[tokio::test]
@@ -73,7 +77,8 @@ async fn what_cannot_be_meant_is_refused_with_words_for_a_person() {
 #[tokio::test]
 async fn a_name_that_cannot_be_a_label_is_refused() {
     scene("longname", |scene| async move {
-        let raw: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.name, &resource("datadoghq.com"));
+        let raw: Api<DynamicObject> =
+            Api::namespaced_with(scene.client.clone(), &scene.name, &resource("datadoghq.com"));
         for (length, refused) in [(63, false), (64, true)] {
             let foo = serde_json::from_value(scene.set(&"x".repeat(length), "3.0"))?;
             let dry = PostParams { dry_run: true, ..PostParams::default() };
@@ -103,7 +108,9 @@ fn definition(group: &str, rules: bool) -> Value {
 fn without_rules(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|key, _| !["x-kubernetes-validations", "enum", "minimum", "maxLength"].contains(&key.as_str()));
+            fields.retain(|key, _| {
+                !["x-kubernetes-validations", "enum", "minimum", "maxLength"].contains(&key.as_str())
+            });
             fields.values_mut().for_each(without_rules);
         }
         Value::Array(values) => values.iter_mut().for_each(without_rules),
@@ -176,7 +183,10 @@ async fn fields_of_a_template_that_nobody_knows_yet_are_stored() {
         scene.apply(&foo).await?;
         let stored = scene.sets().get("future").await?;
         let template = stored.spec.template.0;
-        anyhow::ensure!(template["spec"]["containers"][0]["fromTheFuture"] == json!({"x": [1]}), "{template}");
+        anyhow::ensure!(
+            template["spec"]["containers"][0]["fromTheFuture"] == json!({"x": [1]}),
+            "{template}"
+        );
         let replica_set = soon(|| async {
             let all = scene.replica_sets().list(&kube::api::ListParams::default()).await?;
             all.items.into_iter().next().ok_or_else(|| anyhow::anyhow!("no replica set yet"))

@@ -9,7 +9,7 @@ use super::{
     action::{Event, Plan, Why},
     observed::Observed,
     roles::Roles,
-    set_status::{Progress, too_few},
+    set_status::{Progress, is_begun, too_few},
 };
 
 /// So many pods are named in an event at most.
@@ -41,9 +41,8 @@ pub(super) fn events(
     }
     canary(seen, roles, status, &mut events);
     events.extend(stalled(before, progress));
-    if progress.ready
-        && find_condition(&before.conditions, condition::READY).is_some_and(|known| !known.is_true())
-    {
+    let stored = find_condition(&before.conditions, condition::READY);
+    if progress.ready && stored.is_some_and(|known| is_begun(&known.reason)) {
         let note = format!("all {} pods are of {} and available", status.desired, status.active_replica_set);
         events.push(Event::normal("UpToDate", note));
     }

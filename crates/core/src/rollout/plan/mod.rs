@@ -97,13 +97,17 @@ fn parts(status: &ExtendedDaemonSetStatus) -> (&str, Option<(&str, &[String])>) 
     (&status.active_replica_set, canary)
 }
 
-/// Annotations that speak of a canary which is over.
+/// Annotations that speak of a canary which is over. The word that validated one goes too: a template's replica set has the same
+/// name each time, so it would validate the next trial of the template as well.
 fn over(seen: &Observed, roles: &Roles<'_>) -> Vec<&'static str> {
     let ended = seen.set.strategy.canary.is_some() && roles.trial.is_none() && roles.up_to_date.is_some();
-    [keys::EDS_CANARY_PAUSED, keys::EDS_CANARY_PAUSED_REASON, keys::EDS_CANARY_UNPAUSED]
-        .into_iter()
-        .filter(|key| ended && seen.set.annotations.contains_key(*key))
-        .collect()
+    let words = [
+        keys::EDS_CANARY_PAUSED,
+        keys::EDS_CANARY_PAUSED_REASON,
+        keys::EDS_CANARY_UNPAUSED,
+        keys::EDS_CANARY_VALID,
+    ];
+    words.into_iter().filter(|key| ended && seen.set.annotations.contains_key(*key)).collect()
 }
 
 /// The canary's pods carry its label, and no others.

@@ -3,7 +3,7 @@
 use podwright_api::{
     Moment,
     eds::{
-        ExtendedDaemonSetStatus as Status,
+        ExtendedDaemonSetStatus as Status, find_condition,
         words::{condition, reason, state},
     },
 };
@@ -220,6 +220,17 @@ impl Account<'_, '_> {
         Some(format!("spec.selector selects nodes by their labels, and no node has them{hint}"))
     }
 
+    /// What a missing pod means: the end of what has been begun, or trouble.
+    fn waiting(&self) -> (&'static str, &'static str) {
+        let stored = find_condition(&self.seen.set.status.conditions, condition::READY);
+        match stored.map(|known| known.reason.as_str()) {
+            None => FIRST_PODS,
+            Some(reason) if reason == FIRST_PODS.0 => FIRST_PODS,
+            Some(reason) if reason == ROLLING_UPDATE.0 => ROLLING_UPDATE,
+            Some(_) => ("WaitingForPods", "not every node has an available pod"),
+        }
+    }
+
     /// What is being done.
     fn work(&self) -> (&'static str, &'static str) {
         let wanted = || self.slots.iter().filter(|slot| slot.wanted());
@@ -251,9 +262,9 @@ impl Account<'_, '_> {
                 "pods wait to be replaced, and as many nodes as may be are without a working pod already",
             )
         } else if outdated {
-            ("RollingUpdate", "pods are being replaced")
+            ROLLING_UPDATE
         } else if missing {
-            ("WaitingForPods", "not every node has an available pod yet")
+            self.waiting()
         } else {
             (UP_TO_DATE, "every node has an available pod of the newest template")
         }
@@ -261,6 +272,13 @@ impl Account<'_, '_> {
 }
 
 const UP_TO_DATE: &str = "UpToDate";
+const ROLLING_UPDATE: (&str, &str) = ("RollingUpdate", "pods are being replaced");
+const FIRST_PODS: (&str, &str) = ("FirstPods", "pods are being made");
+
+/// Whether a reason that was stored tells of something that a person has begun, rather than of a pod in trouble.
+pub(super) fn is_begun(reason: &str) -> bool {
+    reason == ROLLING_UPDATE.0 || reason == FIRST_PODS.0
+}
 
 /// Whether pods and replica sets can carry the name as a label at all.
 pub(super) fn name_fits(name: &str) -> bool {

@@ -12,7 +12,8 @@ use super::{
     health::Health,
 };
 
-/// Whether its time is up: so long after it began, and so long after the last restart. Without a duration it is never.
+/// Whether its time is up: so long after it began, and so long after the last restart. Without a duration it is never. It begins
+/// with its part, not with its replica set, which may have waited for it behind a freeze, or be there from an earlier trial.
 pub(super) fn is_over(
     strategy: &EffectiveCanary,
     replica_set: &ReplicaSetFacts,
@@ -24,7 +25,8 @@ pub(super) fn is_over(
     let Some(duration) = strategy.duration else {
         return false;
     };
-    let lasts = replica_set.created.plus(duration).plus_seconds(paused_seconds);
+    let began = health.began.map_or(now, |began| began.max(replica_set.created));
+    let lasts = began.plus(duration).plus_seconds(paused_seconds);
     let quiet = health.last_restart.zip(strategy.no_restarts).map(|(last, span)| last.plus(span));
     let end = quiet.map_or(lasts, |quiet| quiet.max(lasts));
     wake.at(end.plus(Duration::from_millis(1)));

@@ -35,6 +35,8 @@ pub(in super::super) struct Health {
     pub(in super::super) paused: Option<Cause>,
     /// A restart that is not stored yet: when, and why.
     pub(in super::super) restart: Option<(Moment, Cause)>,
+    /// Since when its pods are looked at, if that is stored.
+    pub(in super::super) began: Option<Moment>,
     /// The newest restart, stored or not.
     pub(in super::super) last_restart: Option<Moment>,
     /// Why a pod cannot start.
@@ -71,7 +73,7 @@ pub(super) fn examine(
             .or_else(|| pods.iter().find_map(|pod| too_many_restarts(pod, pause.max_restarts)))
     };
     let paused = pause(stored(condition::CANARY_PAUSED), annotations, automatic).filter(|_| failed.is_none());
-    Health { failed, paused, restart, last_restart, cannot_start }
+    Health { failed, paused, restart, began, last_restart, cannot_start }
 }
 
 /// Why it fails, if it does. What depends on the time alone needs no pods.

@@ -95,7 +95,9 @@ fn tools_that_wait_on_any_object_are_told_how_far_it_is() {
     assert_eq!(holds(&rolling, condition::READY), Some((false, "RollingUpdate".into())));
     assert_eq!(holds(&rolling, condition::RECONCILING), Some((true, "RollingUpdate".into())));
     let empty = set(&cluster(&["a"]));
-    assert_eq!(holds(&empty, condition::RECONCILING), Some((true, "WaitingForPods".into())));
+    assert_eq!(holds(&empty, condition::RECONCILING), Some((true, "FirstPods".into())));
+    let trouble = settled(&["a"]).with(|seen| seen.set.status = ready.clone()).pod("p-a", PodOf::not_ready);
+    assert_eq!(holds(&set(&trouble), condition::RECONCILING), Some((true, "WaitingForPods".into())));
     let paused = set(&settled(&["a"]).rolling().annotated(keys::EDS_ROLLING_UPDATE_PAUSED, "true"));
     assert_eq!(holds(&paused, condition::RECONCILING), Some((true, "Paused".into())));
     let frozen = set(&settled(&["a"]).rolling().annotated(keys::EDS_ROLLOUT_FROZEN, "true"));
@@ -163,8 +165,14 @@ fn creations_and_deletions_leave_their_time() {
 }
 
 #[test]
-fn the_end_of_a_rollout_is_told() {
+fn the_end_of_a_rollout_is_told_and_not_every_recovery_of_a_pod() {
+    let ready = set(&settled(&["a"]));
+    let trouble = settled(&["a"]).with(|seen| seen.set.status = ready.clone()).pod("p-a", PodOf::not_ready);
+    let recovered = settled(&["a"]).with(|seen| seen.set.status = set(&trouble));
+    assert_eq!(recovered.plan().events, []);
     let before = set(&settled(&["a"]).rolling());
+    let last = cluster(&["a"]).rolling().with(|seen| seen.set.status = before.clone());
+    let before = set(&last.pods([pod("p", "a", "v2").starting()]));
     let done =
         cluster(&["a"]).rolling().pods([pod("p", "a", "v2")]).with(|seen| seen.set.status = before.clone());
     let events = done.plan().events;

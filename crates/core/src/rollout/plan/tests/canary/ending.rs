@@ -22,7 +22,7 @@ fn active(cluster: &Cluster) -> String {
 }
 
 fn aged(seconds: i64) -> Cluster {
-    tried(&["a"]).with(|seen| seen.replica_sets[1].created = ago(seconds))
+    tried(&["a"]).begun_ago(seconds)
 }
 
 // The Go controller's selectCurrentReplicaSet and IsCanaryDeploymentEnded.
@@ -49,6 +49,30 @@ fn a_trial_ends_after_its_duration_or_by_a_person_s_word() {
     }
     assert_eq!(aged(300).plan().next, Some(NOW.plus_seconds(300).plus(Duration::from_millis(1))));
     assert_eq!(active(&aged(600)), "v1", "it is over when its time is past, not when it is up");
+}
+
+#[test]
+fn the_time_before_a_trial_begins_does_not_count() {
+    let waited = tried(&["a"]).with(|seen| seen.replica_sets[1].created = ago(86_400));
+    assert_eq!(
+        active(&waited),
+        "v1",
+        "it was made long ago, behind a freeze perhaps, but is tried only since"
+    );
+    let not_begun = waited.with(|seen| {
+        seen.set.status.canary = None;
+        seen.replica_sets[1].status.conditions.clear();
+    });
+    assert_eq!(active(&not_begun), "v1");
+}
+
+#[test]
+fn a_word_that_validated_one_trial_does_not_validate_the_next() {
+    let promoted = tried(&["a"]).annotated(keys::EDS_CANARY_VALID, "v2");
+    assert_eq!(promoted.plan().drop_annotations, [keys::EDS_CANARY_VALID]);
+    let of_failed = failed().annotated(keys::EDS_CANARY_VALID, "v2");
+    assert_eq!(of_failed.plan().drop_annotations, [keys::EDS_CANARY_VALID]);
+    assert_eq!(tried(&["a"]).annotated(keys::EDS_CANARY_VALID, "other").plan().drop_annotations, [""; 0]);
 }
 
 #[test]
@@ -101,13 +125,8 @@ fn switching_a_trial_under_way_to_manual_takes_effect_with_what_the_go_controlle
 // W9: the Go controller promotes what never ran.
 #[test]
 fn with_require_ready_nothing_is_promoted_before_every_pod_is_available() {
-    let gated = |cluster: Cluster| {
-        active(
-            &cluster
-                .with(|seen| seen.replica_sets[1].created = ago(3600))
-                .canary(|canary| canary.require_ready = true),
-        )
-    };
+    let gated =
+        |cluster: Cluster| active(&cluster.begun_ago(3600).canary(|canary| canary.require_ready = true));
     assert_eq!(gated(tried(&["a", "b"])), "v2");
     assert_eq!(gated(tried(&["a", "b"]).pod("p-b", PodOf::not_ready)), "v1");
     assert_eq!(gated(tried(&["a", "b"]).gone("p-b")), "v1");
@@ -203,9 +222,7 @@ fn the_same_template_applied_again_is_found_to_have_failed_and_not_tried_again()
 
 #[test]
 fn no_word_of_a_person_and_no_passing_of_time_promotes_what_failed() {
-    let insisted = failed()
-        .annotated(keys::EDS_CANARY_VALID, "v2")
-        .with(|seen| seen.replica_sets[1].created = ago(86_400));
+    let insisted = failed().annotated(keys::EDS_CANARY_VALID, "v2").begun_ago(86_400);
     assert_eq!(active(&insisted), "v1");
 }
 

@@ -70,6 +70,14 @@ impl Cluster {
         })
     }
 
+    /// It has been tried since then.
+    fn begun_ago(self, seconds: i64) -> Self {
+        self.with(|seen| {
+            seen.replica_sets[1].created = ago(seconds);
+            seen.replica_sets[1].status.conditions[0] = condition(condition::CANARY, "True", ago(seconds));
+        })
+    }
+
     fn gone(self, pod: &str) -> Self {
         self.with(|seen| seen.pods.retain(|known| known.facts.name != pod))
     }

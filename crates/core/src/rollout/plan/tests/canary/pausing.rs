@@ -6,7 +6,7 @@ use podwright_api::{
 };
 
 use super::{
-    super::cluster::{NOW, ago, moves, replica_set},
+    super::cluster::{NOW, moves, replica_set},
     begun, minutes, reason, tried,
 };
 use crate::rollout::plan::plan;
@@ -105,9 +105,10 @@ fn a_paused_trial_takes_no_more_nodes_but_gives_some_up() {
 #[test]
 fn the_words_of_a_person_are_taken_off_when_the_trial_is_over() {
     let notes = [keys::EDS_CANARY_PAUSED, keys::EDS_CANARY_PAUSED_REASON, keys::EDS_CANARY_UNPAUSED];
+    let over = [&notes[..], &[keys::EDS_CANARY_VALID]].concat();
     let annotated = || notes.iter().fold(tried(&["a"]), |cluster, key| cluster.annotated(key, "true"));
     assert_eq!(annotated().plan().drop_annotations, [""; 0]);
-    assert_eq!(annotated().annotated(keys::EDS_CANARY_VALID, "v2").plan().drop_annotations, notes);
+    assert_eq!(annotated().annotated(keys::EDS_CANARY_VALID, "v2").plan().drop_annotations, over);
     assert_eq!(annotated().trial_condition(condition::CANARY_FAILED, "x", 1).plan().drop_annotations, notes);
     let without_block =
         annotated().annotated(keys::EDS_CANARY_VALID, "v2").with(|seen| seen.set.strategy.canary = None);
@@ -120,7 +121,7 @@ fn time_in_a_pause_counts_unless_the_user_says_otherwise() {
     let paused = |stops| {
         tried(&["a"])
             .trial_condition(condition::CANARY_PAUSED, "Error", 11 * 60)
-            .with(|seen| seen.replica_sets[1].created = ago(15 * 60))
+            .begun_ago(15 * 60)
             .canary(|canary| canary.pause_stops_clock = stops)
             .annotated(keys::EDS_CANARY_UNPAUSED, "true")
     };

@@ -112,7 +112,7 @@ fn frozen_freezes_the_trial_too() {
     let frozen = |cluster: super::Cluster| cluster.annotated(keys::EDS_ROLLOUT_FROZEN, "true");
     let plan = frozen(new()).plan();
     assert_eq!((moves(&plan), plan.roles_changed), (vec![], false), "none begins");
-    let under_way = frozen(begun(&["a", "b"]).with(|seen| seen.replica_sets[1].created = ago(7200)));
+    let under_way = frozen(begun(&["a", "b"]).begun_ago(7200));
     let plan = under_way.plan();
     assert_eq!((moves(&plan), plan.roles_changed), (vec![], false), "none goes on or ends");
     assert_eq!(plan.status.unwrap().state, "Rollout frozen");
@@ -178,7 +178,7 @@ fn until_the_newest_replica_set_is_there_the_trial_goes_on() {
 fn a_spec_that_makes_no_sense_neither_starts_nor_ends_a_trial() {
     let unclear = |cluster: super::Cluster| cluster.with(|seen| seen.set.problems = vec!["spec.x: y".into()]);
     assert!(!unclear(new()).plan().roles_changed);
-    let over = unclear(tried(&["a"]).with(|seen| seen.replica_sets[1].created = ago(7200)));
+    let over = unclear(tried(&["a"]).begun_ago(7200));
     assert!(!over.plan().roles_changed);
     assert_eq!(over.moves(), [""; 0]);
 }

@@ -73,6 +73,9 @@ impl Readiness {
     pub fn router(&self) -> Router {
         Router::new()
             .route("/healthz", get(|| async { "ok" }))
+            // As replaced projects' manifests ask: with a slash behind it, or for one check by its name.
+            .route("/healthz/", get(|| async { "ok" }))
+            .route("/healthz/{check}", get(|| async { "ok" }))
             .route("/readyz", get(ready))
             .with_state(self.clone())
     }

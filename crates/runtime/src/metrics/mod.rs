@@ -59,6 +59,12 @@ impl Metrics {
         &mut self.ours
     }
 
+    /// The same, and beside it where metrics of replaced projects are registered, under the names that their users' dashboards
+    /// know.
+    pub fn registries_mut(&mut self) -> (&mut Registry, &mut Registry) {
+        (&mut self.ours, &mut self.process)
+    }
+
     /// Adds a gauge that is read at each scrape; where there is nothing to read it is left out.
     pub fn observe(
         &mut self,

@@ -14,11 +14,13 @@ pub enum Feature {
     Sizing,
     /// VM-backed pods are accounted as VMs, and nodes offer VM capacity.
     PeerPods,
+    /// ExtendedDaemonSets: canary and rolling updates of daemons. Controls only; admits nothing.
+    Rollout,
 }
 
 impl Feature {
     /// Every feature, in the order in which mutations run.
-    pub const ALL: &[Self] = &[Self::Sizing, Self::PeerPods];
+    pub const ALL: &[Self] = &[Self::Sizing, Self::PeerPods, Self::Rollout];
 
     /// The name used in flags, in the configuration file, in webhook paths and in metric labels.
     #[must_use]
@@ -26,7 +28,14 @@ impl Feature {
         match self {
             Self::Sizing => "sizing",
             Self::PeerPods => "peer-pods",
+            Self::Rollout => "rollout",
         }
+    }
+
+    /// Whether pods are sent to it while they are created. The others only control.
+    #[must_use]
+    pub const fn has_webhook(self) -> bool {
+        !matches!(self, Self::Rollout)
     }
 
     /// The path at which its webhook is served and registered.

@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::nodes;
+use crate::{nodes, rollout::Rollouts};
 
 /// How many changes a slow subscriber may be behind before the watch waits for it.
 const BUFFER: usize = 1024;
@@ -38,6 +38,8 @@ pub struct Caches {
     pub daemon_sets: Store<DaemonSet>,
     /// Templates.
     pub templates: Store<FlexDaemonsetTemplate>,
+    /// ExtendedDaemonSets and their replica sets, where they are rolled out.
+    pub rollouts: Option<Rollouts>,
 }
 
 /// What fills one cache.
@@ -63,8 +65,8 @@ where
     async fn run(
         self,
         client: Client,
+        mut look: impl FnMut(&watcher::Event<K>) + Send + 'static,
         prune: impl Fn(&mut K) + Send + 'static,
-        deleted: impl Fn(&K) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
@@ -73,13 +75,13 @@ where
         let mut events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
             .default_backoff()
             .filter_map(|event| std::future::ready(event.map(readable).transpose()))
+            .inspect_ok(move |event| look(event))
             .modify(prune)
             .reflect_shared(self.writer)
-            .inspect_ok(move |event| match event {
-                watcher::Event::InitDone => synced.open(),
-                // Subscribers are not told of these.
-                watcher::Event::Delete(object) => deleted(object),
-                _ => {}
+            .inspect_ok(move |event| {
+                if matches!(event, watcher::Event::InitDone) {
+                    synced.open();
+                }
             })
             .boxed();
         while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
@@ -91,7 +93,7 @@ where
 }
 
 /// The event without the guard; none if the object cannot be read.
-fn readable<K: Resource<DynamicType = ()>>(
+pub(crate) fn readable<K: Resource<DynamicType = ()>>(
     event: watcher::Event<DeserializeGuard<K>>,
 ) -> Option<watcher::Event<K>> {
     let read = |object: DeserializeGuard<K>| match object.0 {
@@ -118,15 +120,17 @@ pub fn nodes() -> (Watch<Node>, Store<Node>) {
 }
 
 impl Watch<Node> {
-    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept.
+    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept. `look` sees each
+    /// node whole, before it is pruned.
     pub async fn watch_nodes(
         self,
         client: Client,
         vm_resource: String,
+        look: impl FnMut(&watcher::Event<Node>) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        self.run(client, move |node| nodes::prune(node, &vm_resource), |_| {}, synced, cancel).await;
+        self.run(client, look, move |node| nodes::prune(node, &vm_resource), synced, cancel).await;
     }
 }
 
@@ -146,15 +150,15 @@ impl Watch<DaemonSet> {
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let gone = move |daemon_set: &DaemonSet| {
-            // Whoever listens ends with us.
-            let _ = deleted.send(format!(
-                "{}/{}",
-                daemon_set.namespace().unwrap_or_default(),
-                daemon_set.name_any()
-            ));
+        // Subscribers are not told of these.
+        let gone = move |event: &watcher::Event<DaemonSet>| {
+            if let watcher::Event::Delete(daemon_set) = event {
+                let namespace = daemon_set.namespace().unwrap_or_default();
+                // Whoever listens ends with us.
+                let _ = deleted.send(format!("{namespace}/{}", daemon_set.name_any()));
+            }
         };
-        self.run(client, prune_daemon_set, gone, synced, cancel).await;
+        self.run(client, gone, prune_daemon_set, synced, cancel).await;
     }
 }
 
@@ -167,7 +171,7 @@ pub fn templates() -> (Watch<FlexDaemonsetTemplate>, Store<FlexDaemonsetTemplate
 impl Watch<FlexDaemonsetTemplate> {
     /// Watches until cancelled; `synced` opens once all templates are known.
     pub async fn watch_templates(self, client: Client, synced: Gate, cancel: CancellationToken) {
-        self.run(client, prune_metadata, |_| {}, synced, cancel).await;
+        self.run(client, |_| {}, prune_metadata, synced, cancel).await;
     }
 }
 

@@ -10,4 +10,5 @@ pub mod capacity;
 pub mod lookups;
 mod nodes;
 pub mod registration;
+pub mod rollout;
 pub mod sizing;

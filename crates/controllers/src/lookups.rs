@@ -8,7 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta},
     runtime::reflector::ObjectRef,
 };
 use podwright_core::{
@@ -67,20 +67,27 @@ impl Lookups {
                 })));
             }
         }
+        let known =
+            self.caches.rollouts.as_ref().and_then(|all| all.workload(api_version, kind, namespace, name));
+        if let Some(metadata) = known {
+            return Ok(Some(Arc::new(workload_facts(&metadata))));
+        }
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
         let found = api.get_opt(name).await?;
-        Ok(found.map(|object| {
-            let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
-            Arc::new(WorkloadFacts {
-                annotations: object.annotations().clone(),
-                owner: owner.map(|owner| OwnerReference {
-                    api_version: owner.api_version.clone(),
-                    kind: owner.kind.clone(),
-                    name: owner.name.clone(),
-                }),
-            })
-        }))
+        Ok(found.map(|object| Arc::new(workload_facts(&object.metadata))))
+    }
+}
+
+fn workload_facts(metadata: &ObjectMeta) -> WorkloadFacts {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    WorkloadFacts {
+        annotations: metadata.annotations.clone().unwrap_or_default(),
+        owner: owner.map(|owner| OwnerReference {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+        }),
     }
 }

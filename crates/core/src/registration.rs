@@ -25,7 +25,7 @@ pub fn desired(config: &Config, ca_bundle: Option<&str>) -> Value {
     features.sort_unstable();
     features.dedup();
     let webhooks: Vec<Value> =
-        features.into_iter().map(|feature| webhook(feature, config, ca_bundle)).collect();
+        features.into_iter().filter_map(|feature| webhook(feature, config, ca_bundle)).collect();
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -34,7 +34,8 @@ pub fn desired(config: &Config, ca_bundle: Option<&str>) -> Value {
     })
 }
 
-fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value {
+/// None for a feature that only controls.
+fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Option<Value> {
     let rule = |operation: &str, resource: &str| {
         json!({
             "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource],
@@ -50,8 +51,9 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value 
             vec![rule("CREATE", "pods"), rule("UPDATE", "pods/resize")],
             config.peer_pods.failure_policy,
         ),
+        Feature::Rollout => return None,
     };
-    json!({
+    Some(json!({
         "name": format!("{feature}.podwright.io"),
         "clientConfig": client_config(feature, config, ca_bundle),
         "rules": rules,
@@ -68,7 +70,7 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Value 
                 "!has(object.metadata.annotations) || !('{}' in object.metadata.annotations)", keys::MIRROR_POD
             )},
         ],
-    })
+    }))
 }
 
 fn peer_pod_expression(classes: &[String]) -> String {

@@ -34,12 +34,19 @@ pub enum Command {
 
 impl Cli {
     /// The arguments as they are to be read: a program that is called `manager`, as the replaced projects' images start
-    /// theirs, is `podwright manager`.
+    /// theirs, is `podwright manager`. Their flags may have one dash or two, as in Go.
     pub fn arguments(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = arguments.collect();
         let name = arguments.first().and_then(|program| Path::new(program).file_name());
         if name.is_some_and(|name| name == "manager") {
             arguments.insert(1, "manager".into());
+        }
+        if arguments.get(1).is_some_and(|command| command == "manager") {
+            for argument in arguments.iter_mut().skip(2) {
+                if let Some(long) = argument.to_str().filter(|text| is_long_with_one_dash(text)) {
+                    *argument = format!("-{long}").into();
+                }
+            }
         }
         arguments
     }
@@ -59,6 +66,12 @@ impl Cli {
             }
         }
     }
+}
+
+/// `-loglevel=info`, but not `-h`.
+fn is_long_with_one_dash(text: &str) -> bool {
+    text.strip_prefix('-')
+        .is_some_and(|name| name.len() > 1 && name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
 #[cfg(test)]
@@ -81,6 +94,14 @@ mod tests {
                 "--metrics-bind-address=:8443",
             ][..],
             &["podwright", "manager", "--leader-elect=false", "--zap-log-level=debug", "--zap-devel"],
+            &[
+                "/manager",
+                "-loglevel=info",
+                "-pprof",
+                "--enable-leader-election",
+                "-logEncoder=json",
+                "-metrics-addr=:1",
+            ],
         ] {
             assert!(matches!(read(words).unwrap().command, Command::Manager(_)), "{words:?}");
         }

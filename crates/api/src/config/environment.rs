@@ -30,6 +30,13 @@ impl Config {
         if let Some(resource) = set("POD_VM_EXTENDED_RESOURCE") {
             self.peer_pods.resource = resource;
         }
+        if let Some(mode) = set("EDS_VALIDATION_MODE") {
+            self.rollout.validation_mode = mode.parse().map_err(|reason| BadVariable {
+                name: "EDS_VALIDATION_MODE",
+                value: mode,
+                reason,
+            })?;
+        }
         if let Some(version) = set("TLS_MIN_VERSION") {
             self.tls.min_version = version;
         }

@@ -6,6 +6,7 @@ mod check;
 mod environment;
 mod peer_pods;
 mod read;
+mod rollout;
 mod serving;
 mod sizing;
 
@@ -18,6 +19,7 @@ pub use peer_pods::{
     CapacityConfig, DownwardApi, FailurePolicy, NodeCapacity, PeerPodsConfig, PeerPodsMode, Shrunk, VmSizing,
 };
 pub use read::ReadError;
+pub use rollout::{RolloutConfig, ValidationMode};
 pub use serving::{LeaderElectionConfig, LogFormat, LoggingConfig, TlsConfig, TlsMode, WebhookConfig};
 pub use sizing::{DriftConfig, OnError, SizingConfig, UnknownOnError};
 
@@ -32,8 +34,8 @@ pub struct Config {
     pub features: Vec<Feature>,
     /// The namespace that Podwright runs in (POD_NAMESPACE). Default: `podwright-system`.
     pub namespace: Option<String>,
-    /// Only pods of these namespaces are treated (WATCH_NAMESPACE). Empty: those of every namespace but our own and
-    /// kube-system.
+    /// Only pods and ExtendedDaemonSets of these namespaces are treated (WATCH_NAMESPACE). Empty: pods of every namespace but
+    /// our own and kube-system, and ExtendedDaemonSets of every namespace.
     pub watch_namespaces: Vec<String>,
     /// How Podwright logs.
     pub logging: LoggingConfig,
@@ -47,6 +49,8 @@ pub struct Config {
     pub sizing: SizingConfig,
     /// Peer pods: VM-backed pods accounted as VMs.
     pub peer_pods: PeerPodsConfig,
+    /// Rollout: ExtendedDaemonSets.
+    pub rollout: RolloutConfig,
 }
 
 /// Where Podwright lives when nothing else says so.
@@ -64,6 +68,7 @@ impl Default for Config {
             leader_election: LeaderElectionConfig::default(),
             sizing: SizingConfig::default(),
             peer_pods: PeerPodsConfig::default(),
+            rollout: RolloutConfig::default(),
         }
     }
 }
@@ -79,6 +84,12 @@ impl Config {
     #[must_use]
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
+    }
+
+    /// Whether any feature that is switched on has pods sent to it.
+    #[must_use]
+    pub fn admits(&self) -> bool {
+        self.features.iter().any(|feature| feature.has_webhook())
     }
 
     /// The JSON schema of the file, for editors and for the reference page.

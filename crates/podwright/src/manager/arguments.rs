@@ -20,10 +20,10 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Let one replica control while all admit [default: true]
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, alias = "enable-leader-election", num_args = 0..=1, default_missing_value = "true", require_equals = true, action = ArgAction::Set, value_name = "BOOL")]
     leader_elect: Option<bool>,
     /// Where to serve /metrics; 0 switches it off
-    #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
+    #[arg(long, alias = "metrics-addr", default_value = ":8080", value_name = "ADDRESS")]
     metrics_bind_address: String,
     /// Where to serve /healthz and /readyz; 0 switches it off
     #[arg(long, default_value = ":8081", value_name = "ADDRESS")]
@@ -41,18 +41,17 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "DIR")]
     cert_dir: Option<String>,
     /// How log lines look: text or json [default: text]
-    #[arg(long, value_name = "FORMAT", value_parser = log_format)]
+    #[arg(long, alias = "logEncoder", value_name = "FORMAT", value_parser = log_format)]
     log_format: Option<LogFormat>,
     /// What to log: a level, or a filter such as info,kube=debug [default: info]
-    #[arg(long, visible_alias = "zap-log-level", value_name = "FILTER")]
+    #[arg(long, visible_alias = "zap-log-level", alias = "loglevel", value_name = "FILTER")]
     log_level: Option<String>,
     #[command(flatten)]
     legacy: LegacyArgs,
 }
 
-/// Logging flags of the replaced projects. They choose how their logger works, which ours does not need to be told.
+/// Flags of the replaced projects that choose how their libraries work, which ours do not need to be told.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_field_names, reason = "the flags are called so")]
 struct LegacyArgs {
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     zap_devel: Option<String>,
@@ -62,6 +61,12 @@ struct LegacyArgs {
     zap_stacktrace_level: Option<String>,
     #[arg(long, hide = true)]
     zap_time_encoding: Option<String>,
+    #[arg(long, hide = true)]
+    leader_election_resource: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pprof: Option<String>,
+    #[arg(long = "ddProfilingEnabled", hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    dd_profiling_enabled: Option<String>,
 }
 
 impl LegacyArgs {
@@ -71,6 +76,9 @@ impl LegacyArgs {
             ("--zap-encoder", &self.zap_encoder),
             ("--zap-stacktrace-level", &self.zap_stacktrace_level),
             ("--zap-time-encoding", &self.zap_time_encoding),
+            ("--leader-election-resource", &self.leader_election_resource),
+            ("--pprof", &self.pprof),
+            ("--ddProfilingEnabled", &self.dd_profiling_enabled),
         ]
         .into_iter()
         .filter_map(|(flag, value)| value.as_ref().map(|_| flag))
@@ -101,15 +109,27 @@ impl ManagerArgs {
             }
         };
         config = config.with_environment(&variable)?;
+        config.namespace = config.namespace.or_else(own_namespace);
         let mut remarks: Vec<String> = self
             .legacy
             .used()
             .into_iter()
-            .map(|flag| format!("{flag} has no effect here; see --log-format and --log-level"))
+            .map(|flag| match flag {
+                _ if flag.starts_with("--zap") => {
+                    format!("{flag} has no effect here; see --log-format and --log-level")
+                }
+                _ => format!("{flag} has no effect here"),
+            })
             .collect();
         if variable("POD_VM_INSTANCE_TYPE").is_some_and(|value| !value.is_empty()) {
             remarks
                 .push("POD_VM_INSTANCE_TYPE has no effect: the pod's annotations choose its VM".to_owned());
+        }
+        if variable("EDS_NODEAFFINITYMATCH_SUPPORT").is_some_and(|value| !value.is_empty()) {
+            remarks.push(
+                "EDS_NODEAFFINITYMATCH_SUPPORT has no effect: pods are bound to their node by affinity"
+                    .to_owned(),
+            );
         }
         if let Some(features) = self.features {
             config.features = features;
@@ -142,6 +162,14 @@ impl ManagerArgs {
     }
 }
 
+/// Where a pod finds the namespace that it runs in. Manifests of replaced projects do not put it into the environment.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+fn own_namespace() -> Option<String> {
+    let text = std::fs::read_to_string(OWN_NAMESPACE).ok()?;
+    Some(text.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 fn overlay<T>(setting: &mut T, flag: Option<T>) {
     if let Some(value) = flag {
         *setting = value;
@@ -150,7 +178,8 @@ fn overlay<T>(setting: &mut T, flag: Option<T>) {
 
 fn log_format(text: &str) -> Result<LogFormat, String> {
     match text {
-        "text" => Ok(LogFormat::Text),
+        // As zap calls it.
+        "text" | "console" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
         _ => Err("must be text or json".to_owned()),
     }

@@ -19,15 +19,15 @@ use super::tasks::Tasks;
 /// How long the API server may take to answer at the start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A manager with a certificate of its own that registers nothing, elects nobody, sizes nothing and offers no VMs can do
+/// A manager with a certificate of its own that registers nothing, elects nobody, sizes nothing, rolls nothing out and offers no VMs can do
 /// without.
 pub(super) fn is_needed(config: &Config) -> bool {
     let capacity = &config.peer_pods.capacity;
     let offers_vms =
         config.has(Feature::PeerPods) && (capacity.default.is_some() || !capacity.nodes.is_empty());
     let manages_tls = config.tls.mode == TlsMode::SelfManaged;
-    let sizes = config.has(Feature::Sizing);
-    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || sizes
+    let watches = config.has(Feature::Sizing) || config.has(Feature::Rollout);
+    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || watches
 }
 
 /// Connects, and fails with the reason if the API server does not answer.
@@ -57,9 +57,38 @@ pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client>
     Ok(client)
 }
 
-/// Takes part in the election until `released`; without one this replica leads.
-pub(super) fn elect(
+/// Who may write what.
+#[derive(Clone)]
+pub(super) struct Leaderships {
+    /// Whatever is not rolled out.
+    pub(super) general: Leadership,
+    /// ExtendedDaemonSets, pods of which somebody else's controller may still be rolling out.
+    pub(super) rollout: Leadership,
+}
+
+/// Takes part in the elections that the features need, until `released`.
+pub(super) fn elect_all(
     config: &Config,
+    client: Option<&Client>,
+    identity: &str,
+    released: &CancellationToken,
+    tasks: &Tasks,
+) -> anyhow::Result<Leaderships> {
+    let elect = |lease: &str| elect(config, lease, client, identity.to_owned(), released.clone(), tasks);
+    let rollout = config.has(Feature::Rollout).then(|| elect(&config.rollout.lease)).transpose()?;
+    let general = match &rollout {
+        Some(rollout) if config.features.iter().all(|feature| *feature == Feature::Rollout) => {
+            rollout.clone()
+        }
+        _ => elect(&config.leader_election.lease)?,
+    };
+    Ok(Leaderships { rollout: rollout.unwrap_or_else(|| general.clone()), general })
+}
+
+/// Takes part in the election until `released`; without one this replica leads.
+fn elect(
+    config: &Config,
+    lease: &str,
     client: Option<&Client>,
     identity: String,
     released: CancellationToken,
@@ -71,7 +100,7 @@ pub(super) fn elect(
     let election = &config.leader_election;
     let params = LeaseParams {
         namespace: config.home().to_owned(),
-        name: election.lease.clone(),
+        name: lease.to_owned(),
         identity,
         duration: election.lease_duration.get(),
         renew_deadline: election.renew_deadline.get(),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use kube::Client;
+use axum::{Router, http::header, routing::get};
+use k8s_openapi::api::core::v1::Node;
+use kube::{Client, runtime::watcher};
 use podwright_admission::{FactSource, NoFacts};
 use podwright_api::{Feature, config::Config};
 use podwright_controllers::{
@@ -11,20 +13,20 @@ use podwright_controllers::{
     capacity::{Capacity, CapacityMetrics},
     lookups::Lookups,
     registration::Registration,
+    rollout::{RolloutMetrics, Rollouts, Unstarted},
     sizing::{Changes, Sizing, SizingMetrics},
 };
-use podwright_runtime::{lease::Leadership, probes::Readiness};
-use prometheus_client::registry::Registry;
+use podwright_runtime::{lease::Leadership, metrics::Metrics, probes::Readiness};
 use tokio::sync::mpsc;
 
-use super::{certificate::Certificates, facts::CachedFacts, tasks::Tasks};
+use super::{certificate::Certificates, cluster::Leaderships, facts::CachedFacts, tasks::Tasks};
 
 /// What all controllers work with.
 pub(super) struct Control<'a> {
     pub(super) tasks: &'a Tasks,
     pub(super) config: &'a Arc<Config>,
     pub(super) client: Client,
-    pub(super) leadership: Leadership,
+    pub(super) leaderships: Leaderships,
     pub(super) readiness: Readiness,
 }
 
@@ -32,11 +34,34 @@ pub(super) struct Control<'a> {
 pub(super) struct ControlMetrics {
     capacity: CapacityMetrics,
     sizing: SizingMetrics,
+    rollout: Option<(RolloutMetrics, Unstarted)>,
 }
 
+/// What Prometheus expects of a page that is not OpenMetrics.
+const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 impl ControlMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        Self { capacity: CapacityMetrics::register(registry), sizing: SizingMetrics::register(registry) }
+    pub(super) fn register(config: &Config, metrics: &mut Metrics, rollout: Leadership) -> Self {
+        let (ours, bare) = metrics.registries_mut();
+        Self {
+            capacity: CapacityMetrics::register(ours),
+            sizing: SizingMetrics::register(ours),
+            rollout: config
+                .has(Feature::Rollout)
+                .then(|| (RolloutMetrics::register(ours, bare, rollout.clone()), Unstarted::new(rollout))),
+        }
+    }
+
+    /// Pages beside `/metrics`.
+    pub(super) fn pages(&self) -> Router {
+        match &self.rollout {
+            None => Router::new(),
+            Some((_, unstarted)) => {
+                let rollouts = unstarted.rollouts();
+                let page = async move || ([(header::CONTENT_TYPE, PLAIN_TEXT)], rollouts.page());
+                Router::new().route("/ksmetrics", get(page))
+            }
+        }
     }
 }
 
@@ -51,13 +76,21 @@ impl Control<'_> {
         let (node_watch, nodes) = caches::nodes();
         let (daemon_set_watch, daemon_sets) = caches::daemon_sets();
         let (template_watch, templates) = caches::templates();
-        let caches = Caches { nodes, daemon_sets, templates };
+        let rollouts = metrics.rollout.as_ref().map(|(_, unstarted)| unstarted.rollouts());
+        // Made before anything runs, so that nobody decides before nodes are known.
+        let mut look_at_nodes = rollouts.as_ref().map(Rollouts::look_at_nodes);
+        if let Some((metrics, unstarted)) = metrics.rollout {
+            let rollout = unstarted.with(self.client.clone(), self.config.clone(), metrics);
+            let synced = self.readiness.gate("rollout caches");
+            self.run("rollout", |cancel| rollout.run(synced, cancel));
+        }
+        let caches = Caches { nodes, daemon_sets, templates, rollouts };
         if self.config.has(Feature::PeerPods) {
             let changes = node_watch.subscribe().context("nodes cannot be subscribed to")?;
             let capacity = Capacity {
                 client: self.client.clone(),
                 config: self.config.peer_pods.clone(),
-                leadership: self.leadership.clone(),
+                leadership: self.leaderships.general.clone(),
                 metrics: metrics.capacity,
             };
             let nodes = caches.nodes.clone();
@@ -75,7 +108,7 @@ impl Control<'_> {
             let sizing = Sizing {
                 client: self.client.clone(),
                 config: self.config.clone(),
-                leadership: self.leadership.clone(),
+                leadership: self.leaderships.general.clone(),
                 caches: caches.clone(),
                 metrics: metrics.sizing,
             };
@@ -89,7 +122,12 @@ impl Control<'_> {
         }
         let (client, synced) = (self.client.clone(), self.readiness.gate("node cache"));
         let resource = self.config.peer_pods.resource.clone();
-        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, synced, cancel));
+        let look = move |event: &watcher::Event<Node>| {
+            if let Some(look) = &mut look_at_nodes {
+                look(event);
+            }
+        };
+        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, look, synced, cancel));
         Ok(Arc::new(CachedFacts(Lookups { client: self.client.clone(), caches })))
     }
 
@@ -102,7 +140,7 @@ impl Control<'_> {
         let registration = Registration {
             client: self.client.clone(),
             config: self.config.clone(),
-            leadership: self.leadership.clone(),
+            leadership: self.leaderships.general.clone(),
             readiness: self.readiness.clone(),
             ca,
             published,

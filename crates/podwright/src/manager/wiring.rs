@@ -1,6 +1,6 @@
 //! Puts the parts together: bind, connect, elect, serve; on the way down the other way round.
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::Router;
@@ -17,7 +17,7 @@ use podwright_runtime::{
     probes::Readiness,
     shutdown::Shutdown,
     telemetry,
-    tls::{policy::TlsPolicy, store::CertStore},
+    tls::policy::TlsPolicy,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -43,14 +43,16 @@ pub(super) async fn run(settings: Settings) -> anyhow::Result<()> {
     // Bound before anything says that we are ready.
     let metrics_listener = http::bind(&settings.metrics_address).await?;
     let probe_listener = http::bind(&settings.probe_address).await?;
-    let address = address(&config.webhook.host, config.webhook.port);
-    let listener = http::bind(&address).await?.context("the webhook cannot be switched off")?;
+    let webhook = Webhook::bind(&config).await?;
 
-    let shutdown = Shutdown::on_signals(config.webhook.shutdown_grace.get())?;
+    // Who serves no webhook need not wait until nobody calls it any more.
+    let grace = webhook.as_ref().map_or(Duration::ZERO, |_| config.webhook.shutdown_grace.get());
+    let shutdown = Shutdown::on_signals(grace)?;
     let (tasks, mut fault) = Tasks::new(&shutdown);
     let readiness = Readiness::new(shutdown.draining());
     // Gates exist before the probes answer, so that nobody sees us ready too early.
-    let (loaded, wired) = (readiness.gate("certificate"), readiness.gate("start"));
+    let wired = readiness.gate("start");
+    let loaded = webhook.as_ref().map(|_| readiness.gate("certificate"));
     serve_plain(&tasks, "probes", probe_listener, readiness.router(), &shutdown);
 
     let client = if cluster::is_needed(&config) {
@@ -59,21 +61,29 @@ pub(super) async fn run(settings: Settings) -> anyhow::Result<()> {
         None
     };
     let released = CancellationToken::new();
-    let leadership = cluster::elect(&config, client.as_ref(), settings.identity, released.clone(), &tasks)?;
-    let certificates =
-        Certificates::start(&config, client.as_ref(), leadership.clone(), loaded, &tasks).await?;
+    let leaderships = cluster::elect_all(&config, client.as_ref(), &settings.identity, &released, &tasks)?;
+    let certificates = match loaded {
+        Some(loaded) => {
+            let leadership = leaderships.general.clone();
+            Some(Certificates::start(&config, client.as_ref(), leadership, loaded, &tasks).await?)
+        }
+        None => None,
+    };
 
     let mut metrics = Metrics::new(&BuildInfo { version: env!("CARGO_PKG_VERSION"), revision: REVISION });
-    observe(&mut metrics, leadership.clone(), certificates.store.clone());
+    observe(&mut metrics, leaderships.general.clone(), certificates.as_ref());
     let admission_metrics = AdmissionMetrics::register(metrics.registry_mut());
-    let control_metrics = ControlMetrics::register(metrics.registry_mut());
-    serve_plain(&tasks, "metrics", metrics_listener, metrics.into_router(), &shutdown);
+    let control_metrics = ControlMetrics::register(&config, &mut metrics, leaderships.rollout.clone());
+    let pages = metrics.into_router().merge(control_metrics.pages());
+    serve_plain(&tasks, "metrics", metrics_listener, pages, &shutdown);
 
-    let server_config = tls.server_config(certificates.store.clone())?;
+    let store = certificates.as_ref().map(|certificates| certificates.store.clone());
     let facts = if let Some(client) = client {
-        let control = Control { tasks: &tasks, config: &config, client, leadership, readiness };
+        let control = Control { tasks: &tasks, config: &config, client, leaderships, readiness };
         let facts = control.start(control_metrics)?;
-        control.register(certificates);
+        if let Some(certificates) = certificates {
+            control.register(certificates);
+        }
         facts
     } else {
         tracing::warn!("not connected to a cluster: reviews are answered, nothing is controlled");
@@ -81,26 +91,53 @@ pub(super) async fn run(settings: Settings) -> anyhow::Result<()> {
     };
     wired.open();
 
-    let options = AdmissionOptions {
-        timeout: config.webhook.timeout.get(),
-        max_in_flight: config.webhook.max_in_flight,
+    let serving = async {
+        if let (Some(webhook), Some(store)) = (webhook, store) {
+            let router = podwright_admission::router(pipeline, facts, options(&config), admission_metrics);
+            let server_config = tls.server_config(store)?;
+            tracing::info!(address = %webhook.address, features = ?config.features, "serving");
+            http::serve_tls(webhook.listener, router, server_config, ServeOptions::default(), &shutdown)
+                .await;
+        } else {
+            tracing::info!(features = ?config.features, "controlling");
+            shutdown.stopping().cancelled().await;
+        }
+        anyhow::Ok(())
     };
-    let router = podwright_admission::router(pipeline, facts, options, admission_metrics);
-    tracing::info!(%address, features = ?config.features, "serving");
-    let mut serving =
-        pin!(http::serve_tls(listener, router, server_config, ServeOptions::default(), &shutdown));
+    let mut serving = pin!(serving);
     let outcome = tokio::select! {
-        () = &mut serving => Ok(()),
+        served = &mut serving => served,
         Some(fault) = fault.recv() => {
             tracing::error!("{fault:#}; shutting down");
             shutdown.trigger();
-            serving.await;
-            Err(fault)
+            serving.await.and(Err(fault))
         }
     };
     tasks.end(&released).await;
     tracing::info!("stopped");
     outcome
+}
+
+/// Where pods are sent to.
+struct Webhook {
+    address: String,
+    listener: TcpListener,
+}
+
+impl Webhook {
+    /// None if no feature has pods sent to it.
+    async fn bind(config: &Config) -> anyhow::Result<Option<Self>> {
+        if !config.admits() {
+            return Ok(None);
+        }
+        let address = address(&config.webhook.host, config.webhook.port);
+        let listener = http::bind(&address).await?.context("the webhook cannot be switched off")?;
+        Ok(Some(Self { address, listener }))
+    }
+}
+
+fn options(config: &Config) -> AdmissionOptions {
+    AdmissionOptions { timeout: config.webhook.timeout.get(), max_in_flight: config.webhook.max_in_flight }
 }
 
 fn log_format(config: &Config) -> telemetry::LogFormat {
@@ -121,15 +158,18 @@ fn pipeline(config: &Config) -> anyhow::Result<Pipeline> {
         mutators.push(match feature {
             Feature::Sizing => Box::new(Sizing::new(&config.sizing)),
             Feature::PeerPods => Box::new(PeerPods::new(&config.peer_pods).context("configuration")?),
+            Feature::Rollout => continue,
         });
     }
     Ok(Pipeline::new(mutators))
 }
 
-fn observe(metrics: &mut Metrics, leadership: Leadership, store: Arc<CertStore>) {
+fn observe(metrics: &mut Metrics, leadership: Leadership, certificates: Option<&Certificates>) {
     let leads = move || Some(f64::from(u8::from(leadership.is_current())));
     metrics.observe("leader", "Whether this replica controls", leads);
-    metrics.registry_mut().register_collector(Box::new(store));
+    if let Some(certificates) = certificates {
+        metrics.registry_mut().register_collector(Box::new(certificates.store.clone()));
+    }
 }
 
 fn serve_plain(

@@ -11,6 +11,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use tokio::net::TcpStream;
 
 use crate::LabOptions;
 use crate::balancer::Balancer;
@@ -144,7 +145,9 @@ impl Podwright {
                 Err(error) => return Err(child.failure(&format!("did not become ready ({error:#})"))),
             }
         }
-        match eventually(READY_TIMEOUT, || registered(client)).await {
+        // Ready replicas listen, unless all that they do is control.
+        let webhook = self.ports.first().context("no replica")?.webhook;
+        match eventually(READY_TIMEOUT, || registered(client, webhook)).await {
             Ok(()) => Ok(()),
             Err(error) => {
                 let child = self.child(0)?;
@@ -208,8 +211,11 @@ async fn token(client: &Client) -> Result<String> {
         .context("the API server answered without a token")
 }
 
-/// Are the webhooks filled in? Where there is no registration there is nothing to wait for.
-async fn registered(client: &Client) -> Result<()> {
+/// Are the webhooks filled in? Where there is no registration, or nobody who could be called, there is nothing to wait for.
+async fn registered(client: &Client, webhook: u16) -> Result<()> {
+    if TcpStream::connect(("127.0.0.1", webhook)).await.is_err() {
+        return Ok(());
+    }
     let api = Api::<MutatingWebhookConfiguration>::all(client.clone());
     let Some(registration) = api.get_opt(NAME).await.context("failed to read the registration")? else {
         return Ok(());

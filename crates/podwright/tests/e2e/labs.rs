@@ -35,20 +35,26 @@ pub(crate) async fn options() -> &'static Lab {
 
 /// Starts a lab with the binary under test.
 pub(crate) async fn start(replicas: usize, config: &str) -> Lab {
-    let options = LabOptions {
-        nodes: 3,
-        replicas,
-        config: Some(config.to_owned()),
-        binary: Some(binary()),
-        ..LabOptions::default()
-    };
-    let lab = Lab::start(options).await.unwrap_or_else(|error| panic!("the lab did not start: {error:#}"));
+    let lab = start_with(replicas, config, &[]).await;
     for class in ["kata-remote", "kata-two"] {
         let text = include_str!("../../../../examples/peer-pods/runtimeclass.yaml")
             .replace("name: kata-remote", &format!("name: {class}"));
         lab.apply("default", &text).await.unwrap();
     }
     lab
+}
+
+/// Starts a lab with the binary under test and further arguments.
+pub(crate) async fn start_with(replicas: usize, config: &str, args: &[&str]) -> Lab {
+    let options = LabOptions {
+        nodes: 3,
+        replicas,
+        config: Some(config.to_owned()),
+        args: args.iter().map(|word| (*word).to_owned()).collect(),
+        binary: Some(binary()),
+        ..LabOptions::default()
+    };
+    Lab::start(options).await.unwrap_or_else(|error| panic!("the lab did not start: {error:#}"))
 }
 
 pub(crate) fn binary() -> PathBuf {

@@ -13,4 +13,5 @@ mod labs;
 mod peer_pod_options;
 mod peer_pods;
 mod registration;
+mod rollout;
 mod sizing;

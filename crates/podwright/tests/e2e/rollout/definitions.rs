@@ -15,13 +15,13 @@ use crate::labs::{in_namespace, soon};
 impl Scene {
     /// What the API server says to an ExtendedDaemonSet with this strategy, without storing it.
     async fn answer(&self, strategy: Value) -> Result<(), String> {
-        let mut foo = self.foo("3.0");
-        foo["spec"]["strategy"] = strategy;
-        let foo = serde_json::from_value(foo).map_err(|error| error.to_string())?;
+        let mut wanted = self.foo("3.0");
+        wanted["spec"]["strategy"] = strategy;
+        let wanted = serde_json::from_value(wanted).map_err(|error| error.to_string())?;
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         let raw: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &self.name, &resource("datadoghq.com"));
-        raw.create(&dry, &foo).await.map(|_| ()).map_err(|error| error.to_string())
+        raw.create(&dry, &wanted).await.map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
@@ -80,9 +80,9 @@ async fn a_name_that_cannot_be_a_label_is_refused() {
         let raw: Api<DynamicObject> =
             Api::namespaced_with(scene.client.clone(), &scene.name, &resource("datadoghq.com"));
         for (length, refused) in [(63, false), (64, true)] {
-            let foo = serde_json::from_value(scene.set(&"x".repeat(length), "3.0"))?;
+            let wanted = serde_json::from_value(scene.set(&"x".repeat(length), "3.0"))?;
             let dry = PostParams { dry_run: true, ..PostParams::default() };
-            let answer = raw.create(&dry, &foo).await;
+            let answer = raw.create(&dry, &wanted).await;
             anyhow::ensure!(answer.is_err() == refused, "{length}: {answer:?}");
         }
         Ok(())
@@ -174,13 +174,13 @@ async fn what_was_stored_before_the_rules_can_still_be_written() {
 #[tokio::test]
 async fn fields_of_a_template_that_nobody_knows_yet_are_stored() {
     scene("future", |scene| async move {
-        let mut foo = scene.foo("3.0");
-        foo["metadata"]["name"] = "future".into();
+        let mut wanted = scene.foo("3.0");
+        wanted["metadata"]["name"] = "future".into();
         // No node is selected, so that no pod is made of it.
-        foo["spec"]["selector"] = json!({"matchLabels": {"no": "node"}});
-        foo["spec"]["template"]["spec"]["containers"][0]["fromTheFuture"] = json!({"x": [1]});
-        foo["spec"]["template"]["metadata"]["alsoNew"] = "y".into();
-        scene.apply(&foo).await?;
+        wanted["spec"]["selector"] = json!({"matchLabels": {"no": "node"}});
+        wanted["spec"]["template"]["spec"]["containers"][0]["fromTheFuture"] = json!({"x": [1]});
+        wanted["spec"]["template"]["metadata"]["alsoNew"] = "y".into();
+        scene.apply(&wanted).await?;
         let stored = scene.sets().get("future").await?;
         let template = stored.spec.template.0;
         anyhow::ensure!(

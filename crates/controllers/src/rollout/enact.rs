@@ -194,7 +194,7 @@ impl Keeper {
         }
         let body = self.pod_body(overrides, &replica_set, creation);
         tracing::debug!(extended_daemon_set = %self.key, node, replica_set = creation.replica_set, "creating a pod");
-        self.creating.insert(node.clone(), Arc::new(stand_in(&replica_set, creation)));
+        self.creating.insert(node.clone(), Arc::new(stand_in(&replica_set, creation, &body)));
         let (context, permits, owner) = (self.context.clone(), self.permits.clone(), self.key.clone());
         self.running.spawn(async move {
             let _permits = (permits.acquire().await, context.permits.acquire().await);
@@ -365,8 +365,9 @@ async fn create(pen: &Pen, owner: &Key, body: &Value) -> Result<Pod, WriteError>
 }
 
 /// A pod whose creation is under way, as it will be.
-fn stand_in(replica_set: &KnownReplicaSet, creation: &Creation) -> PodFacts {
+fn stand_in(replica_set: &KnownReplicaSet, creation: &Creation, body: &Value) -> PodFacts {
     PodFacts {
+        name: body["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         node: Some(creation.node.clone()),
         owner: PodOwner::ReplicaSet(replica_set.object.uid().unwrap_or_default()),
         template_hash: replica_set.object.spec.template_generation.clone(),

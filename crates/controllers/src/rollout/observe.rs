@@ -1,7 +1,7 @@
 //! What the planner is told of one ExtendedDaemonSet: what is known, with what has been asked for and is not seen yet.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -89,7 +89,7 @@ impl Keeper {
         self.complain(view, &overrides);
         let fingerprint = self.fingerprint(&view.set);
         let mut plain: HashMap<&str, Wanted> = HashMap::new();
-        let seen: std::collections::HashSet<&str> = view
+        let seen: HashSet<&str> = view
             .pods
             .iter()
             .filter(|pod| pod.facts.deleting.is_none())
@@ -106,7 +106,7 @@ impl Keeper {
             };
             pods.push(ObservedPod { facts, as_wanted });
         }
-        let under_way = self.creating.values();
+        let under_way = unseen(&self.creating, &view.pods);
         pods.extend(under_way.map(|facts| ObservedPod { facts: facts.clone(), as_wanted: true }));
         Observed {
             set: self.set_facts(&view.set, &fingerprint),
@@ -164,7 +164,7 @@ impl Keeper {
 
     /// Tells once of each override that cannot be used, on the node and on the ExtendedDaemonSet.
     fn complain(&mut self, view: &View, overrides: &Overrides<'_>) {
-        let mut all = std::collections::HashSet::new();
+        let mut all = HashSet::new();
         for (name, (_, overrides)) in &overrides.nodes {
             for problem in &overrides.problems {
                 all.insert(((*name).to_owned(), format!("{}: {}", problem.annotation, problem.message)));
@@ -209,6 +209,19 @@ impl Keeper {
         let wanted = overrides.wanted(&object.spec.template.0, &creation.node);
         objects::pod(&origin, &creation.node, &wanted, creation.failures)
     }
+}
+
+/// Pods that are being created and are not seen yet. One that the watch tells of before its creation was answered is not two.
+fn unseen<'c>(
+    creating: &'c HashMap<String, Arc<PodFacts>>,
+    pods: &[Arc<KnownPod>],
+) -> impl Iterator<Item = &'c Arc<PodFacts>> {
+    let names: HashSet<String> = if creating.is_empty() {
+        HashSet::new()
+    } else {
+        pods.iter().map(|pod| pod.facts.name.clone()).collect()
+    };
+    creating.values().filter(move |facts| !names.contains(&facts.name))
 }
 
 /// The ExtendedDaemonSet as the owner of what is made for it.
@@ -272,5 +285,35 @@ fn choice(selector: Option<&LabelSelector>) -> NodeChoice {
         None => NodeChoice::All,
         Some(Ok(selector)) => NodeChoice::Matching(selector),
         Some(Err(_)) => NodeChoice::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use podwright_core::rollout::overrides::PodRecord;
+
+    use super::*;
+
+    fn named(name: &str) -> Arc<PodFacts> {
+        Arc::new(PodFacts { name: name.to_owned(), ..PodFacts::default() })
+    }
+
+    #[test]
+    fn a_pod_that_is_seen_before_its_creation_was_answered_is_not_two() {
+        let creating = HashMap::from([("n1".to_owned(), named("foo-1")), ("n2".to_owned(), named("foo-2"))]);
+        let seen = [Arc::new(KnownPod { facts: named("foo-1"), record: PodRecord::Plain })];
+        let names: Vec<&str> = unseen(&creating, &seen).map(|facts| facts.name.as_str()).collect();
+        assert_eq!(names, ["foo-2"]);
+        assert_eq!(unseen(&creating, &[]).count(), 2);
+    }
+
+    #[test]
+    fn a_selector_that_cannot_be_read_is_neither_all_nodes_nor_none() {
+        let selector: LabelSelector = serde_json::from_value(
+            serde_json::json!({"matchExpressions": [{"key": "a", "operator": "Sideways"}]}),
+        )
+        .unwrap();
+        assert_eq!(choice(Some(&selector)), NodeChoice::Unclear);
+        assert_eq!(choice(None), NodeChoice::All);
     }
 }

@@ -1,9 +1,11 @@
 //! ExtendedDaemonSets on a real API server, with the invariants of a rollout watched beside every test.
 
+mod canary;
 mod definitions;
 mod faults;
 mod holds;
 mod invariants;
+mod killed;
 mod migration;
 mod overrides;
 mod overview;

@@ -300,7 +300,7 @@ async fn a_killed_leader_is_followed_by_another_in_the_middle_of_a_rollout() {
     .await;
 }
 
-async fn leader(scene: &Scene) -> anyhow::Result<usize> {
+pub(super) async fn leader(scene: &Scene) -> anyhow::Result<usize> {
     let leases: kube::Api<k8s_openapi::api::coordination::v1::Lease> =
         kube::Api::namespaced(scene.client.clone(), "podwright-system");
     soon(|| async {

@@ -342,3 +342,61 @@ async fn a_rollout_that_the_go_controller_began_is_finished_and_nothing_begins_a
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_canary_that_the_go_controller_began_goes_on_where_it_is() {
+    let lab = stopped().await;
+    scene_in(lab, "trial", |scene| async move {
+        scene.nodes(3).await?;
+        let mut spec = scene.defaulted("3.1");
+        spec["spec"]["strategy"]["canary"] = json!({
+            "replicas": 1, "duration": "10m0s", "noRestartsDuration": "5m0s", "validationMode": "auto",
+            "nodeSelector": {"matchLabels": {}}, "autoPause": {"enabled": true, "maxRestarts": 2},
+            "autoFail": {"enabled": true, "maxRestarts": 5},
+        });
+        let set = scene.make_set(&spec).await?;
+        let template = set.spec.template.0.clone();
+        let mut old_template = template.clone();
+        old_template["spec"]["containers"][0]["image"] = json!("registry.k8s.io/pause:3.0");
+        let active = scene.make_replica_set(&set, "foo-8z7lr", &old_template, OLD_HASH, active_status(2)).await?;
+        let now = jiff_now();
+        let tried = json!({
+            "status": "canary", "desired": 1, "current": 1, "ready": 1, "available": 1, "ignoredUnresponsiveNodes": 0,
+            "conditions": [{"type": "Canary", "status": "True", "lastTransitionTime": now, "lastUpdateTime": now}],
+        });
+        let canary = scene.make_replica_set(&set, "foo-xdj4b", &template, HASH, tried).await?;
+        scene.make_pod(&PodOf::plain(&active, "0", "bp9w8")).await?;
+        scene.make_pod(&PodOf::plain(&active, "1", "jlvrq")).await?;
+        let label = ("extendeddaemonsetreplicaset.datadoghq.com/canary".to_owned(), "true".to_owned());
+        scene.make_pod(&PodOf { labels: vec![label], ..PodOf::plain(&canary, "2", "zvss2") }).await?;
+        let mut status = set_status(3, "foo-8z7lr");
+        status["state"] = json!("Canary");
+        status["upToDate"] = json!(1);
+        status["canary"] = json!({"replicaSet": "foo-xdj4b", "nodes": [scene.node_name("2")]});
+        scene.store("foo", status).await?;
+        let before = scene.await_serving(3).await?;
+        swap_in(&scene).await?;
+        soon(|| async {
+            let status = scene.status().await?;
+            anyhow::ensure!(status.observed_generation.is_some(), "not looked at yet");
+            Ok(())
+        })
+        .await?;
+        super::rolling::settled(&scene).await?;
+        let after = scene.serving().await?;
+        anyhow::ensure!(before.iter().all(|(node, pod)| uid_of(pod) == uid_of(&after[node])), "a pod was replaced");
+        let writes = scene.writes()?;
+        anyhow::ensure!(!writes.keys().any(|deed| deed.ends_with(" pods")), "{writes:?}");
+        anyhow::ensure!(!writes.contains_key("create extendeddaemonsetreplicasets"), "{writes:?}");
+        let status = scene.status().await?;
+        let nodes = status.canary.clone().unwrap_or_default().nodes;
+        anyhow::ensure!(status.state == "Canary" && nodes == [scene.node_name("2")], "{status:?}");
+        // And a person ends it by the name that the Go controller gave.
+        scene.annotate("canary-valid", Some("foo-xdj4b")).await?;
+        scene.await_version("3.1", 3).await?;
+        let status = scene.await_done("foo", 3).await?;
+        anyhow::ensure!(status.active_replica_set == "foo-xdj4b", "{status:?}");
+        Ok(())
+    })
+    .await;
+}

@@ -1,10 +1,11 @@
-//! `cargo xtask bench`: how many reviews a second one core answers, and how long each takes.
+//! `cargo xtask bench`: how many reviews a second one core answers, and how long each takes; how long rollouts take.
 //!
-//! Server and load each get a core of their own. What is compared takes turns in one run, because only ratios of one run mean
+//! Server and load of reviews each get a core of their own. What is compared takes turns in one run, because only ratios of one run mean
 //! anything.
 
 mod cluster;
 mod load;
+mod rollout;
 mod server;
 
 use std::time::Duration;
@@ -31,17 +32,23 @@ pub(crate) struct BenchArgs {
     /// admission: the peer's process, to read its memory
     #[arg(long, requires = "peer")]
     peer_pid: Option<u32>,
-    /// sizing: how many nodes are cached
-    #[arg(long, default_value_t = 5000)]
-    nodes: usize,
+    /// sizing: how many nodes are cached [default: 5000]; rollout: how many nodes there are [default: 1000]
+    #[arg(long)]
+    nodes: Option<usize>,
+    /// rollout: how many pods there are that are nobody's business
+    #[arg(long, default_value_t = 10_000)]
+    foreign_pods: usize,
+    /// rollout: maxUnavailable of both
+    #[arg(long, default_value = "10%")]
+    max_unavailable: String,
     /// sizing: how many templates are cached
     #[arg(long, default_value_t = 50)]
     templates: usize,
     /// How many connections send reviews
     #[arg(long, default_value_t = 32)]
     connections: usize,
-    /// How long each round lasts, in seconds
-    #[arg(long, default_value_t = 5)]
+    /// How long each round lasts, in seconds; rollout: ten times as long nothing should be written
+    #[arg(long, default_value_t = 6)]
     seconds: u64,
     /// How many rounds each server gets
     #[arg(long, default_value_t = 3)]
@@ -54,6 +61,8 @@ enum Benchmark {
     Admission,
     /// Reviews of DaemonSet pods in a large cluster, beside reviews of peer pods
     Sizing,
+    /// An ExtendedDaemonSet beside the built-in DaemonSet in a large cluster
+    Rollout,
 }
 
 pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
@@ -64,6 +73,13 @@ pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
     match arguments.benchmark {
         Benchmark::Admission => admission(arguments),
         Benchmark::Sizing => sizing(arguments),
+        Benchmark::Rollout => rollout::run(&rollout::Sizes {
+            nodes: arguments.nodes.unwrap_or(1000),
+            foreign_pods: arguments.foreign_pods,
+            max_unavailable: arguments.max_unavailable.clone(),
+            rounds: arguments.rounds,
+            idle: Duration::from_secs(arguments.seconds * 10),
+        }),
     }
 }
 
@@ -102,12 +118,13 @@ fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
 fn sizing(arguments: &BenchArgs) -> anyhow::Result<()> {
     // A build and a large cluster at the same time would only wait for each other.
     server::build()?;
-    let cluster = cluster::Cluster::start(arguments.nodes, arguments.templates)?;
+    let nodes = arguments.nodes.unwrap_or(5000);
+    let cluster = cluster::Cluster::start(nodes, arguments.templates)?;
     let ours = server::Server::start("sizing,peer-pods", Some(&cluster.kubeconfig()))?;
     // All that admission needs is in its caches now; a control plane that goes on working would only disturb.
     cluster.freeze()?;
-    println!("sizing: {} nodes and {} templates are cached", arguments.nodes, arguments.templates);
-    let daemon_pod = cluster::daemon_set_review(REVIEW, arguments.nodes)?;
+    println!("sizing: {nodes} nodes and {} templates are cached", arguments.templates);
+    let daemon_pod = cluster::daemon_set_review(REVIEW, nodes)?;
     let targets = vec![
         Target::new("sizing", ours.url(Feature::Sizing), daemon_pod, Some(ours.pid())),
         Target::new("peer-pods", ours.url(Feature::PeerPods), REVIEW, Some(ours.pid())),

@@ -3,6 +3,7 @@
 //! Each scene shows something and checks it. A check that does not hold fails the demo, so that CI can run it too.
 
 mod peer_pods;
+mod rollout;
 mod sizing;
 mod stage;
 
@@ -34,7 +35,8 @@ pub async fn play() -> Result<Lab> {
 
 async fn scenes(stage: &Stage<'_>) -> Result<()> {
     sizing::play(stage).await?;
-    peer_pods::play(stage).await
+    peer_pods::play(stage).await?;
+    rollout::play(stage).await
 }
 
 /// Tells how to look around.

@@ -136,7 +136,7 @@ async fn pauses(
     fault: &str,
     strategy: Value,
     reason: &str,
-    shows: impl Fn(&Value) -> bool + Copy,
+    sick: impl Fn(&Value) -> bool + Copy,
 ) {
     scene(prefix, |scene| async move {
         scene.nodes(3).await?;
@@ -147,7 +147,7 @@ async fn pauses(
         let mut broken = scene.canary("3.1", canary);
         broken["spec"]["template"]["metadata"]["annotations"] = json!({"lab.podwright.io/fault": fault});
         scene.apply(&broken).await?;
-        let shown = signal(&scene, "3.1", shows).await?;
+        let shown = signal(&scene, "3.1", sick).await?;
         let status = scene.await_status(|status| status.state == words::state::CANARY_PAUSED).await?;
         let took = shown.elapsed();
         println!("{fault}: paused {:.1} s after the signal: {}", took.as_secs_f64(), status.reason);

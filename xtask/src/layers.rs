@@ -29,7 +29,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("podwright-admission", &["kube-client", "kube-runtime", "podwright-controllers", "podwright-runtime"]),
-    ("podwright-controllers", &["podwright-admission", "oci-client"]),
+    ("podwright-controllers", &["podwright-admission", "podwright-registry"]),
     ("podwright", &["podwright-lab"]),
 ];
 

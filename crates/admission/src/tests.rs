@@ -264,6 +264,7 @@ impl FactSource for Cluster {
                 allocatable: [("cpu".to_owned(), "4".parse().unwrap())].into(),
                 ..NodeFacts::default()
             })),
+            other => panic!("nobody asks for {other}"),
         };
         let known = self.complete || matches!(lookup, Lookup::Workload { .. });
         Box::pin(std::future::ready(Ok(known.then_some(fact))))

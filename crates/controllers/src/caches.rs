@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::nodes;
+use crate::{architecture::Kinds, nodes};
 
 /// How many changes a slow subscriber may be behind before the watch waits for it.
 const BUFFER: usize = 1024;
@@ -64,7 +64,7 @@ where
         self,
         client: Client,
         prune: impl Fn(&mut K) + Send + 'static,
-        deleted: impl Fn(&K) + Send + 'static,
+        told: impl Fn(&watcher::Event<K>) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
@@ -75,11 +75,12 @@ where
             .filter_map(|event| std::future::ready(event.map(readable).transpose()))
             .modify(prune)
             .reflect_shared(self.writer)
-            .inspect_ok(move |event| match event {
-                watcher::Event::InitDone => synced.open(),
-                // Subscribers are not told of these.
-                watcher::Event::Delete(object) => deleted(object),
-                _ => {}
+            .inspect_ok(move |event| {
+                // Before anybody relies on it, and also what subscribers are not told of: deletions.
+                told(event);
+                if matches!(event, watcher::Event::InitDone) {
+                    synced.open();
+                }
             })
             .boxed();
         while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
@@ -118,15 +119,24 @@ pub fn nodes() -> (Watch<Node>, Store<Node>) {
 }
 
 impl Watch<Node> {
-    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept.
+    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept, and of which kinds
+    /// the nodes are is told to `kinds`.
     pub async fn watch_nodes(
         self,
         client: Client,
         vm_resource: String,
+        kinds: Kinds,
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        self.run(client, move |node| nodes::prune(node, &vm_resource), |_| {}, synced, cancel).await;
+        self.run(
+            client,
+            move |node| nodes::prune(node, &vm_resource),
+            move |event| kinds.told(event),
+            synced,
+            cancel,
+        )
+        .await;
     }
 }
 
@@ -146,7 +156,8 @@ impl Watch<DaemonSet> {
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let gone = move |daemon_set: &DaemonSet| {
+        let gone = move |event: &watcher::Event<DaemonSet>| {
+            let watcher::Event::Delete(daemon_set) = event else { return };
             // Whoever listens ends with us.
             let _ = deleted.send(format!(
                 "{}/{}",

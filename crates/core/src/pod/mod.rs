@@ -6,6 +6,7 @@
 mod patch;
 mod placement;
 mod qos;
+mod scheduling;
 mod view;
 
 pub use patch::PatchBuilder;
@@ -14,6 +15,7 @@ pub use placement::{
     Affinity, DaemonOwner, FieldRequirement, NodeAffinity, NodeTerm, OwnerReference, RequiredNodes,
 };
 pub use qos::QosClass;
+pub use scheduling::{NodeRequirement, PodOs, PreferredTerm, SchedulingGate, SecretName, Toleration};
 pub use view::{
     Claim, Container, DownwardFile, DownwardVolume, EnvSource, EnvVar, Metadata, PodView, ResourceFieldRef,
     ResourceList, Resources, RestartPolicy, Spec, Volume,

@@ -19,19 +19,19 @@ use super::tasks::Tasks;
 /// How long the API server may take to answer at the start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A manager with a certificate of its own that registers nothing, elects nobody, sizes nothing and offers no VMs can do
-/// without.
+/// A manager with a certificate of its own that registers nothing, elects nobody, sizes and places nothing and offers no VMs
+/// can do without.
 pub(super) fn is_needed(config: &Config) -> bool {
     let capacity = &config.peer_pods.capacity;
     let offers_vms =
         config.has(Feature::PeerPods) && (capacity.default.is_some() || !capacity.nodes.is_empty());
     let manages_tls = config.tls.mode == TlsMode::SelfManaged;
-    let sizes = config.has(Feature::Sizing);
-    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || sizes
+    let looks_around = config.has(Feature::Sizing) || config.has(Feature::Architecture);
+    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || looks_around
 }
 
 /// Connects, and fails with the reason if the API server does not answer.
-pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path)

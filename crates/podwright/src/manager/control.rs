@@ -7,6 +7,7 @@ use kube::Client;
 use podwright_admission::{FactSource, NoFacts};
 use podwright_api::{Feature, config::Config};
 use podwright_controllers::{
+    architecture::{self, Architecture, ArchitectureMetrics, Images, Kinds, NoImages},
     caches::{self, Caches},
     capacity::{Capacity, CapacityMetrics},
     lookups::Lookups,
@@ -17,7 +18,10 @@ use podwright_runtime::{lease::Leadership, probes::Readiness};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
-use super::{certificate::Certificates, facts::CachedFacts, tasks::Tasks};
+use super::{
+    certificate::Certificates, facts::CachedFacts, images::RegistryImages, registry_metrics::RegistryMetrics,
+    tasks::Tasks,
+};
 
 /// What all controllers work with.
 pub(super) struct Control<'a> {
@@ -30,13 +34,20 @@ pub(super) struct Control<'a> {
 
 /// What the controllers count.
 pub(super) struct ControlMetrics {
+    architecture: ArchitectureMetrics,
+    registries: RegistryMetrics,
     capacity: CapacityMetrics,
     sizing: SizingMetrics,
 }
 
 impl ControlMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        Self { capacity: CapacityMetrics::register(registry), sizing: SizingMetrics::register(registry) }
+        Self {
+            architecture: ArchitectureMetrics::register(registry),
+            registries: RegistryMetrics::register(registry),
+            capacity: CapacityMetrics::register(registry),
+            sizing: SizingMetrics::register(registry),
+        }
     }
 }
 
@@ -87,10 +98,44 @@ impl Control<'_> {
             let (client, synced) = (self.client.clone(), self.readiness.gate("template cache"));
             self.run("template watch", |cancel| template_watch.watch_templates(client, synced, cancel));
         }
+        let lookups = self.place(caches, metrics.architecture, metrics.registries)?;
         let (client, synced) = (self.client.clone(), self.readiness.gate("node cache"));
-        let resource = self.config.peer_pods.resource.clone();
-        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, synced, cancel));
-        Ok(Arc::new(CachedFacts(Lookups { client: self.client.clone(), caches })))
+        let (resource, kinds) = (self.config.peer_pods.resource.clone(), lookups.kinds.clone());
+        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, kinds, synced, cancel));
+        Ok(Arc::new(CachedFacts(lookups)))
+    }
+
+    /// Starts what places pods by architecture, if it is switched on, and gives what admission looks up.
+    fn place(
+        &self,
+        caches: Caches,
+        metrics: ArchitectureMetrics,
+        registries: RegistryMetrics,
+    ) -> anyhow::Result<Lookups> {
+        let is_on = self.config.has(Feature::Architecture);
+        let images: Arc<dyn Images> = if is_on {
+            Arc::new(RegistryImages::new(self.config, self.client.clone(), registries)?)
+        } else {
+            Arc::new(NoImages)
+        };
+        let lookups = Lookups {
+            client: self.client.clone(),
+            caches,
+            kinds: Kinds::default(),
+            images,
+            patience: self.config.architecture.lookup_timeout.get(),
+        };
+        if is_on {
+            let architecture = Architecture {
+                client: self.client.clone(),
+                config: self.config.clone(),
+                leadership: self.leadership.clone(),
+                lookups: Lookups { patience: architecture::PATIENCE, ..lookups.clone() },
+                metrics,
+            };
+            self.run("architecture", |cancel| architecture.run(cancel));
+        }
+        Ok(lookups)
     }
 
     /// Starts to keep our registration right.

@@ -43,8 +43,8 @@ pub enum LookupError {
         /// What went wrong.
         reason: String,
     },
-    /// There was no answer in the time that the caller had. The lookup goes on, so asking again later helps.
-    #[error("{image}: {registry} has not answered in time; the lookup goes on")]
+    /// There was no answer in the time that the caller had. The lookup may still be under way, so asking again helps.
+    #[error("{image}: {registry} has not answered in time")]
     Timeout {
         /// The image, in full.
         image: String,

@@ -4,7 +4,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
-use moka::sync::Cache;
+use moka::{policy::EvictionPolicy, sync::Cache};
 use podwright_core::image::{Platforms, PullPolicy, Reference};
 
 use crate::{
@@ -88,7 +88,7 @@ impl Registry {
         Ok(Self(Arc::new(Shared {
             wire: Wire { transport, tokens: Tokens::new(), observer, clock },
             memory: Memory::new(Arc::clone(&settings)),
-            hosts: Cache::new(MOST_HOSTS),
+            hosts: Cache::builder().max_capacity(MOST_HOSTS).eviction_policy(EvictionPolicy::lru()).build(),
             flights: Flights::new(MOST_LOOKUPS),
             settings,
         })))

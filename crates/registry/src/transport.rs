@@ -64,6 +64,13 @@ pub(crate) enum Broken {
     Redirect(&'static str),
 }
 
+impl Broken {
+    /// Whether there was an answer, but none that anybody could use: asking again would not change it.
+    pub(crate) fn is_unusable(&self) -> bool {
+        matches!(self, Self::TooLong(_) | Self::Redirect(_))
+    }
+}
+
 impl Transport {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut special = HashMap::new();
@@ -189,13 +196,29 @@ fn target(from: &Uri, headers: &HeaderMap) -> Result<Uri, Broken> {
     }
 }
 
-/// The reason under all the wrapping: "Connection refused", "invalid peer certificate".
+/// The reason under all the wrapping: "Connection refused". For the two faults that settings can cure it says how.
 fn innermost(error: &hyper_util::client::legacy::Error) -> String {
-    let mut reason: &dyn std::error::Error = error;
+    let mut reason: &(dyn std::error::Error + 'static) = error;
     while let Some(source) = reason.source() {
         reason = source;
     }
-    reason.to_string()
+    match tls(reason) {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "it does not speak TLS; if that is meant, its host must be marked as insecure".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(wrong)) => {
+            format!(
+                "its certificate is not trusted ({wrong:?}); if its CA is your own, give it for this host"
+            )
+        }
+        _ => reason.to_string(),
+    }
+}
+
+/// The error of TLS in an error of input and output, which hides it from its sources.
+fn tls<'a>(reason: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    let hidden = || tls(reason.downcast_ref::<std::io::Error>()?.get_ref()?);
+    reason.downcast_ref().or_else(hidden)
 }
 
 #[cfg(test)]

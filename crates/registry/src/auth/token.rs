@@ -3,7 +3,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use moka::sync::Cache;
+use moka::{policy::EvictionPolicy, sync::Cache};
 use serde::Deserialize;
 
 use crate::credentials::Class;
@@ -43,7 +43,7 @@ struct Given {
 
 impl Tokens {
     pub(crate) fn new() -> Self {
-        Self(Cache::new(MOST))
+        Self(Cache::builder().max_capacity(MOST).eviction_policy(EvictionPolicy::lru()).build())
     }
 
     pub(crate) fn get(&self, grant: &Grant, now: Instant) -> Option<Token> {

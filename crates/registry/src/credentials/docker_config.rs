@@ -73,8 +73,9 @@ impl DockerConfig {
     fn new(written: BTreeMap<String, Entry>) -> Result<Self, DockerConfigError> {
         let mut entries = Vec::with_capacity(written.len());
         for (host, entry) in written {
-            if let Some(credential) = entry.credential(&host)? {
-                entries.push((Pattern::new(&host), credential));
+            let pattern = Pattern::new(&host);
+            if let Some(credential) = entry.credential(pattern.key())? {
+                entries.push((pattern, credential));
             }
         }
         Ok(Self { entries })
@@ -156,6 +157,7 @@ mod tests {
         assert_eq!(format!("{:?}", good.entries[0].1), "Credential(…)");
         for broken in [
             &br#"{"r.example":{"auth":"hunter2!"}}"#[..],
+            br#"{"https://anna:hunter2@r.example":{"auth":"!"}}"#,
             br#"{"r.example":{"auth":"aHVudGVyMg=="}}"#,
             br#"{"r.example":"hunter2"}"#,
             br#"{"r.example":{"password":["hunter2"]}}"#,

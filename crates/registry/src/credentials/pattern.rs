@@ -17,6 +17,8 @@ impl Pattern {
         let bare =
             written.strip_prefix("https://").or_else(|| written.strip_prefix("http://")).unwrap_or(written);
         let (host, path) = bare.split_at(bare.find('/').unwrap_or(bare.len()));
+        // A name before an '@' is no part of the host, and may come with a password.
+        let host = host.rsplit('@').next().unwrap_or_default();
         // docker writes the version of the API as a path; it means the whole registry.
         let path =
             path.strip_prefix("/v1/").or_else(|| path.strip_prefix("/v2/")).map_or(path, |_| &path[3..]);
@@ -70,6 +72,7 @@ mod tests {
             ("https://registry.example/v1/", "registry.example/app", true),
             ("https://registry.example/v2/", "registry.example/app", true),
             ("registry.example/", "registry.example/app", true),
+            ("https://anna:hunter2@registry.example", "registry.example/app", true),
             ("registry.example/team", "registry.example/team/app", true),
             ("registry.example/team", "registry.example/other/app", false),
             ("registry.example/v1/team", "registry.example/team/app", true),

@@ -23,6 +23,8 @@ pub(crate) struct Host {
 
 struct State {
     breaker: Breaker,
+    /// What went wrong the last time.
+    fault: String,
     limited_until: Option<Instant>,
     challenge: Option<Arc<Challenge>>,
 }
@@ -40,6 +42,7 @@ impl Host {
             slots: Arc::new(Semaphore::new(settings.requests_per_host.max(1))),
             state: Mutex::new(State {
                 breaker: Breaker::new(settings.breaker_failures.max(1), settings.breaker_pause),
+                fault: String::new(),
                 limited_until: None,
                 challenge: None,
             }),
@@ -58,11 +61,9 @@ impl Host {
             return Err(Failure::Limited(Some(until - now)));
         }
         if let Gate::Wait(wait) = state.breaker.ask(now) {
-            let failures = state.breaker.failures();
-            let reason = format!(
-                "it failed {failures} times in a row and is asked again in {} s",
-                wait.as_secs().max(1)
-            );
+            let (failures, last, wait) = (state.breaker.failures(), &state.fault, wait.as_secs().max(1));
+            let reason =
+                format!("{failures} faults in a row, the last: {last}; it is asked again in {wait} s");
             return Err(Failure::Closed { reason });
         }
         drop(state);
@@ -91,10 +92,12 @@ impl Permit<'_> {
     }
 
     /// The host is not well.
-    pub(crate) fn failed(mut self) {
+    pub(crate) fn failed(mut self, fault: &str) {
         self.settled = true;
         let now = (self.host.clock)();
-        self.host.state().breaker.failed(now);
+        let mut state = self.host.state();
+        fault.clone_into(&mut state.fault);
+        state.breaker.failed(now);
     }
 
     /// The host is well but wants to be left alone.

@@ -19,7 +19,7 @@ use crate::{
     failure::Failure,
     host::Host,
     manifest,
-    transport::{Answer, Ask, Broken, Transport},
+    transport::{Answer, Ask, Transport},
 };
 
 /// The longest manifest or configuration that is read: what the registries' own specification grants.
@@ -155,14 +155,13 @@ impl Session<'_> {
             Ok(answer) => answer,
             Err(broken) => {
                 told(RequestResult::Failed);
-                let unusable = matches!(broken, Broken::TooLong(_) | Broken::Redirect(_));
+                let (unusable, reason) = (broken.is_unusable(), broken.to_string());
                 if unusable {
                     permit.succeeded();
-                } else {
-                    permit.failed();
+                    return Err(Failure::Invalid(reason));
                 }
-                let reason = broken.to_string();
-                return Err(if unusable { Failure::Invalid(reason) } else { Failure::fault(reason) });
+                permit.failed(&reason);
+                return Err(Failure::fault(reason));
             }
         };
         if let Some(remaining) = remaining(&answer.headers) {
@@ -176,9 +175,10 @@ impl Session<'_> {
                 Err(Failure::Limited(retry_after))
             }
             status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
-                permit.failed();
-                let retry_after = retry_after::read(&answer.headers);
-                Err(Failure::Fault { reason: format!("it answers {status}"), retry_after })
+                let (reason, retry_after) =
+                    (format!("it answers {status}"), retry_after::read(&answer.headers));
+                permit.failed(&reason);
+                Err(Failure::Fault { reason, retry_after })
             }
             _ => {
                 permit.succeeded();

@@ -3,8 +3,8 @@ use podwright_registry::{HostSettings, Keychain, Settings};
 
 use crate::world::{ask, keychain_of, registry, settings, told};
 
-/// A registry that no name server knows, so that only its mirrors can answer.
-const ELSEWHERE: &str = "registry.invalid";
+/// A registry where nobody is, so that only its mirrors can answer.
+const ELSEWHERE: &str = "127.0.0.2";
 
 fn mirrored(mirrors: &[&str]) -> Settings {
     let hosts = mirrors.iter().map(|mirror| mirror.split('/').next().unwrap());
@@ -37,9 +37,7 @@ async fn a_mirror_never_sees_the_credentials_of_the_registry() {
     let private = upstream.beside(Access::Passwords).await.unwrap();
     image("app").single("linux/arm64").push(&upstream).await.unwrap();
     let mirror = Proxy::start(&private.address()).await.unwrap();
-    let mut settings = mirrored(&[&mirror.address()]);
-    settings.request_timeout = std::time::Duration::from_secs(2);
-    settings.patience = std::time::Duration::from_millis(500);
+    let settings = mirrored(&[&mirror.address()]);
     let image = format!("{ELSEWHERE}/app");
     ask(&registry(settings.clone()), &image, &keychain_of(User::A, ELSEWHERE)).await.unwrap_err();
     assert!(!mirror.seen().is_empty() && mirror.seen().iter().all(|seen| seen.authorization.is_none()));
@@ -62,7 +60,14 @@ async fn tls_is_verified_against_the_hosts_own_ca() {
     };
     assert_eq!(told(&ask(&with(Some(ca)), &image, &keychain).await), "linux/arm64");
     let error = ask(&with(None), &image, &keychain).await.unwrap_err();
-    assert!(error.class() == "unavailable" && error.to_string().contains("certificate"), "{error}");
+    assert!(
+        error.class() == "unavailable"
+            && error.to_string().contains("certificate is not trusted (UnknownIssuer)"),
+        "{error}"
+    );
     let error = ask(&registry(settings([host.as_str()])), &image, &keychain).await.unwrap_err();
     assert_eq!(error.class(), "invalid", "plain HTTP to a server with TLS: {error}");
+    let plain = registry(Settings { patience: std::time::Duration::from_secs(2), ..Settings::default() });
+    let error = ask(&plain, &app.by_tag(), &Keychain::default()).await.unwrap_err();
+    assert!(error.to_string().contains("does not speak TLS"), "TLS to a server without: {error}");
 }

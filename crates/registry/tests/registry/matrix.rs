@@ -158,7 +158,7 @@ async fn before(upstream: &LocalRegistry, answer: Answer) -> Proxy {
 /// A client of its own for each name, so that none finds what another has left in its cache.
 fn client(proxy: &Proxy) -> Registry {
     registry(Settings {
-        patience: Duration::from_secs(5),
+        patience: Duration::from_secs(25),
         requests_per_host: 32,
         // What a breaker does has tests of its own.
         breaker_failures: u32::MAX,

@@ -35,7 +35,7 @@ need-registry:
 ##@ The two commands
 
 .PHONY: demo
-demo: need-cargo need-go ## Show every feature on a real control plane (DEMO_ARGS=--once: then exit)
+demo: need-cargo need-go need-registry ## Show every feature on a real control plane (DEMO_ARGS=--once: then exit)
 	$(CARGO) build --locked --package podwright --package podwright-lab
 	$(CARGO) run --quiet --locked --package podwright-lab -- demo $(DEMO_ARGS)
 
@@ -83,9 +83,10 @@ e2e: need-cargo need-go need-registry ## Only the tests on the real control plan
 	$(CARGO) test --locked --package podwright --test e2e -- $(TEST)
 
 .PHONY: bench
-bench: need-cargo need-go ## Measure: admission, sizing (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
+bench: need-cargo need-go need-registry ## Measure: admission, sizing, architecture (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
 	$(CARGO) run --release --locked --package xtask -- bench $(or $(BENCH_ARGS),admission)
 	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench sizing)
+	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench architecture)
 
 .PHONY: generate-certs
 generate-certs: need-cargo ## Write ./_certs/{ca.crt,tls.crt,tls.key} for --cert-dir

@@ -73,7 +73,10 @@ impl Registries {
         let frail = self.frail.try_lock().expect("nobody has it yet").address();
         let hosts = [self.open.address(), self.passwords.address(), self.tokens.address(), frail];
         let proxies = self.proxies.iter().map(Proxy::address);
-        hosts.into_iter().chain(proxies).map(|host| (host, json!({"insecure": true}))).collect()
+        // The examples have images of Docker Hub.
+        let docker_hub = ("docker.io".to_owned(), json!({"mirrors": [self.open.address()]}));
+        let ours = hosts.into_iter().chain(proxies).map(|host| (host, json!({"insecure": true})));
+        ours.chain([docker_hub]).collect()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Where pods land, as the real scheduler sees it.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
 use podwright_api::keys;
 use podwright_lab::{NodeShape, registry::image};
 use serde_json::{Value, json};
@@ -172,7 +175,7 @@ async fn pods_that_are_none_of_our_business_never_leave_the_api_server() {
             .create(&PostParams::default(), &daemon_set)
             .await?;
         let made = soon(|| async {
-            let all = scene.pods().list(&kube::api::ListParams::default().labels("app=agent")).await?.items;
+            let all = scene.pods().list(&ListParams::default().labels("app=agent")).await?.items;
             all.into_iter().next().ok_or_else(|| anyhow::anyhow!("no pod of the DaemonSet yet"))
         })
         .await?;
@@ -193,6 +196,43 @@ async fn a_peer_pods_image_does_not_choose_its_node() {
         assert_eq!(answer.status, 201, "{answer:?}");
         assert!(terms(&answer.object).is_null() && !tolerates_arm(&answer.object), "{answer:?}");
         Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_examples_land_as_they_say() {
+    scene(ground().await, "examples", |scene| async move {
+        for (name, tag, platforms) in [
+            ("library/nginx", "1.29", &["linux/amd64", "linux/arm64"][..]),
+            ("arm64v8/nginx", "1.29", &["linux/arm64"]),
+            ("amd64/busybox", "1.37", &["linux/amd64"]),
+        ] {
+            let made = image(name).tag(tag).platforms(platforms.iter().copied());
+            made.push(&scene.ground.registries.open).await?;
+        }
+        for manifest in [
+            include_str!("../../../../../examples/architecture/deployment.yaml"),
+            include_str!("../../../../../examples/architecture/arm64-only.yaml"),
+            include_str!("../../../../../examples/architecture/amd64-sidecar.yaml"),
+            include_str!("../../../../../examples/architecture/no-common-platform.yaml"),
+        ] {
+            scene.ground.lab.apply(&scene.namespace, manifest).await?;
+        }
+        assert_eq!(scene.lands_on("arm64-only").await?, "arm64");
+        assert_eq!(scene.lands_on("amd64-sidecar").await?, "amd64");
+        scene.await_event("no-common-platform", "NoCommonPlatform").await?;
+        soon(|| async {
+            let running = ListParams::default().labels("app=web").fields("status.phase=Running");
+            let pods = scene.pods().list(&running).await?.items;
+            let nodes = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
+            anyhow::ensure!(
+                nodes.filter(|node| node.starts_with("arm-")).count() == 3,
+                "not all run on arm64"
+            );
+            Ok(())
+        })
+        .await
     })
     .await;
 }

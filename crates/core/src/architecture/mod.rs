@@ -76,9 +76,11 @@ pub fn place(offers: &[Offer<'_>], cluster: &ClusterPlatforms, rules: &Rules, os
     let runs = |kind: &NodeKind| runs_everywhere(offers, kind, rules);
     let candidates: BTreeSet<NodeKind> = all.iter().filter(|kind| wanted(kind)).cloned().collect();
     let allowed: BTreeSet<NodeKind> = candidates.iter().filter(|kind| runs(kind)).cloned().collect();
-    let many_os = all.iter().map(|kind| &kind.os).collect::<BTreeSet<_>>().len() > 1 && os.selected.is_none();
+    let many_os = |kinds: &mut dyn Iterator<Item = &NodeKind>| {
+        os.selected.is_none() && kinds.map(|kind| &kind.os).collect::<BTreeSet<_>>().len() > 1
+    };
     if !allowed.is_empty() {
-        let alternatives = alternatives(&allowed, &candidates, many_os, rules);
+        let alternatives = alternatives(&allowed, &candidates, many_os(&mut all.iter()), rules);
         let architectures = architectures(&allowed);
         if alternatives.iter().any(BTreeMap::is_empty)
             || (allowed == all && !rules.any_labels(&architectures))
@@ -97,6 +99,7 @@ pub fn place(offers: &[Offer<'_>], cluster: &ClusterPlatforms, rules: &Rules, os
     if offered.is_empty() {
         return Placement::Nowhere;
     }
+    let many_os = many_os(&mut all.iter().chain(&offered));
     let alternatives = alternatives(&offered, &BTreeSet::new(), many_os, rules);
     Placement::Within { alternatives, architectures: architectures(&offered), absent: true }
 }

@@ -71,7 +71,7 @@ fn a_pod_runs_where_all_its_images_run() {
         (&[&["linux/amd64"], &["linux/arm64"]], "nowhere"),
         (&[&["linux/s390x"]], "arch=s390x (absent)"),
         (&[&["linux/s390x"], &["linux/s390x", "linux/ppc64le"]], "arch=s390x (absent)"),
-        (&[&["windows/amd64"]], "arch=amd64 (absent)"),
+        (&[&["windows/amd64"]], "arch=amd64,os=windows (absent)"),
         (&[], "anywhere"),
     ] {
         assert_eq!(shown(&placed(images, MIXED, "{}")), [expected], "{images:?}");

@@ -75,6 +75,10 @@ impl Architecture {
     /// What is to happen to a pod that is held back: no patch means that it waits on, for what the warnings say.
     #[must_use]
     pub fn finish(&self, namespace: &str, pod: &PodView, facts: &Facts, expired: bool) -> Review {
+        // Whoever has chosen meanwhile, or has had enough of us, need not wait.
+        if skip::is_left_alone(pod, &self.rules) {
+            return Review::Done(Draft::new(pod, &Images::default()).finish(None));
+        }
         let request = Request { ask: Ask::Create, namespace };
         self.decide(&request, pod, facts, if expired { Moment::Expired } else { Moment::Held })
     }
@@ -167,7 +171,7 @@ impl Architecture {
                 draft.warnings.extend(reasons);
                 return draft.finish(Some(keys::NO_COMMON_PLATFORM));
             }
-            Placement::Anywhere(architectures) => self.welcome(&mut draft, cluster, &architectures),
+            Placement::Anywhere(architectures) => self.welcome(&mut draft, cluster, images, &architectures),
             Placement::Within { alternatives, architectures, absent } => {
                 if absent {
                     draft.warnings.push(report::absent(&architectures, cluster, &self.rules));
@@ -175,19 +179,32 @@ impl Architecture {
                 let first = preference::best(pod, &architectures, &self.rules);
                 let may_add_terms = moment == Moment::Creation;
                 draft.required = affinity::require(&mut draft.patch, pod, alternatives, first, may_add_terms);
-                self.welcome(&mut draft, cluster, &architectures);
+                self.welcome(&mut draft, cluster, images, &architectures);
             }
         }
         draft.finish(None)
     }
 
     /// Lets the pod in where it can run: the taints that would keep it out, and what it would rather have.
-    fn welcome(&self, draft: &mut Draft<'_>, cluster: &ClusterPlatforms, architectures: &BTreeSet<String>) {
+    ///
+    /// An image of which nothing is known may be the reason for which a taint keeps pods out. Then it goes on doing so,
+    /// unless there is nowhere else to go.
+    fn welcome(
+        &self,
+        draft: &mut Draft<'_>,
+        cluster: &ClusterPlatforms,
+        images: &Images<'_>,
+        architectures: &BTreeSet<String>,
+    ) {
+        draft.record.runs_on = architectures.iter().cloned().collect();
+        let all_known = images.unknown.is_empty() && !images.known.is_empty();
+        if !all_known && (images.known.is_empty() || architectures.len() > 1) {
+            return;
+        }
         tolerations::add(&mut draft.patch, draft.pod, &self.rules.taints(architectures, cluster));
         let (preferred, unread) = preference::terms(draft.pod, architectures, &self.rules);
         draft.preferred = preferred;
         draft.warnings.extend(unread);
-        draft.record.runs_on = architectures.iter().cloned().collect();
     }
 }
 

@@ -96,9 +96,21 @@ fn an_image_that_is_not_known_has_no_say_and_its_author_is_told() {
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("lost:1") && warnings[0].contains("503"), "{warnings:?}");
     let (alone, warnings) = world().admitted(&pod(&["lost"]));
-    assert!(alone["spec"]["affinity"].is_null(), "nothing is ever assumed");
-    assert_eq!(alone["spec"]["tolerations"], json!([arm_toleration()]));
+    assert_eq!(alone, pod(&["lost"]), "nothing is ever assumed");
     assert_eq!(warnings.len(), 1);
+    assert_eq!(placed["spec"]["tolerations"], json!([arm_toleration()]), "there is nowhere else to go");
+}
+
+#[test]
+fn a_taint_goes_on_keeping_out_pods_of_which_not_all_is_known() {
+    let weights = world().config("architecture: {architectures: {arm64: {preference: 80}}}");
+    for images in [&["lost"][..], &["both", "lost"]] {
+        let (placed, _) = weights.admitted(&pod(images));
+        assert_eq!(placed, pod(images), "neither let in nor drawn to where it may not run");
+    }
+    let mut never = pod(&["both"]);
+    never["spec"]["containers"][0]["imagePullPolicy"] = json!("Never");
+    assert_eq!(weights.placed(&never), never);
 }
 
 #[test]

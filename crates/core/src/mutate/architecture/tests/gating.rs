@@ -98,3 +98,12 @@ fn a_held_pod_comes_free_even_when_there_is_nothing_to_choose_any_more() {
     let freed = patched(&held, &single.finish(&held, false));
     assert_eq!(freed["spec"]["schedulingGates"], json!([]));
 }
+
+#[test]
+fn a_held_pod_that_is_opted_out_comes_free_as_it_is() {
+    let (world, mut held) = waiting();
+    held["metadata"]["labels"][keys::ARCHITECTURE] = json!(keys::OFF);
+    let freed = patched(&held, &world.finish(&held, false));
+    assert_eq!(freed["spec"]["schedulingGates"], json!([]));
+    assert!(freed["spec"]["affinity"].is_null());
+}

@@ -2,6 +2,7 @@
 
 use std::{process::Command, time::Instant};
 
+use kube::api::{Patch, PatchParams};
 use podwright_api::keys;
 use podwright_lab::registry::{Fault, image};
 use serde_json::json;
@@ -93,6 +94,10 @@ async fn all_gates_can_be_taken_off_at_once() {
         other["spec"]["schedulingGates"] = json!([{"name": "example.com/mine"}]);
         assert!(is_held(&scene.create(&pod("app", &[&image])).await?.object));
         assert!(is_held(&scene.create(&other).await?.object));
+        assert!(is_held(&scene.create(&pod("opted-out", &[&image])).await?.object));
+        let off = json!({"metadata": {"labels": {keys::ARCHITECTURE: keys::OFF}}});
+        scene.pods().patch("opted-out", &PatchParams::default(), &Patch::Merge(off)).await?;
+        scene.lands_on("opted-out").await?;
         let ungate = |flags: &[&str]| {
             let kubeconfig = scene.ground.lab.kubeconfig();
             let mut command = Command::new(program());

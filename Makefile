@@ -24,15 +24,23 @@ need-cargo:
 need-go:
 	@command -v go >/dev/null || [ -n "$$KUBEBUILDER_ASSETS" ] || { echo "Go 1.26 or newer is needed to build the lab's control plane (go was not found): see https://go.dev/dl" >&2; exit 1; }
 
+# A real registry for the tests, from the system's packages: installed where that can be done, else named.
+.PHONY: need-registry
+need-registry:
+	@command -v docker-registry >/dev/null || command -v registry >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get install --yes docker-registry || { apt-get update && apt-get install --yes docker-registry; }; }; \
+	} || { echo "A registry is needed (docker-registry was not found): apt-get install docker-registry" >&2; exit 1; }
+
 ##@ The two commands
 
 .PHONY: demo
-demo: need-cargo need-go ## Show every feature on a real control plane (DEMO_ARGS=--once: then exit)
+demo: need-cargo need-go need-registry ## Show every feature on a real control plane (DEMO_ARGS=--once: then exit)
 	$(CARGO) build --locked --package podwright --package podwright-lab
 	$(CARGO) run --quiet --locked --package podwright-lab -- demo $(DEMO_ARGS)
 
 .PHONY: test
-test: need-cargo need-go lint ## Format, lints, generated files, layers, unit, property and lab tests
+test: need-cargo need-go need-registry lint ## Format, lints, generated files, layers, unit, property and lab tests
 	$(CARGO) build --locked --package podwright --package podwright-lab
 	$(CARGO) run --quiet --locked --package podwright-lab -- build
 	$(CARGO) test --locked --workspace
@@ -70,14 +78,15 @@ deny: ## Licences and duplicate dependencies (needs cargo-deny)
 	$(CARGO) deny check bans licenses sources
 
 .PHONY: e2e
-e2e: need-cargo need-go ## Only the tests on the real control plane
+e2e: need-cargo need-go need-registry ## Only the tests on the real control plane
 	$(CARGO) build --locked --package podwright --package podwright-lab
 	$(CARGO) test --locked --package podwright --test e2e -- $(TEST)
 
 .PHONY: bench
-bench: need-cargo need-go ## Measure: admission, sizing, rollout (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
+bench: need-cargo need-go need-registry ## Measure: admission, sizing, architecture, rollout (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
 	$(CARGO) run --release --locked --package xtask -- bench $(or $(BENCH_ARGS),admission)
 	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench sizing)
+	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench architecture)
 	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench rollout --rounds 1)
 
 .PHONY: generate-certs

@@ -17,8 +17,19 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("podwright-core", &["tokio", "kube-client", "hyper", "axum", "rand", "podwright-runtime"]),
     ("podwright-runtime", &["podwright-api", "podwright-core"]),
+    (
+        "podwright-registry",
+        &[
+            "kube-client",
+            "kube-runtime",
+            "axum",
+            "podwright-runtime",
+            "podwright-controllers",
+            "podwright-admission",
+        ],
+    ),
     ("podwright-admission", &["kube-client", "kube-runtime", "podwright-controllers", "podwright-runtime"]),
-    ("podwright-controllers", &["podwright-admission", "oci-client"]),
+    ("podwright-controllers", &["podwright-admission", "podwright-registry"]),
     ("podwright", &["podwright-lab"]),
 ];
 

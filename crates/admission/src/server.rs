@@ -11,6 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use futures::future::join_all;
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use http_body_util::BodyExt as _;
 use podwright_api::{Feature, LongDuration};
@@ -135,8 +136,10 @@ impl Admission {
     }
 
     async fn look_up(&self, facts: &mut Facts, lookups: Vec<Lookup>) -> Result<(), Fault> {
-        for lookup in lookups {
-            let found = self.source.find(&lookup).await.map_err(|error| {
+        // All at once: those that take long wait for the same time, not one after the other.
+        let found = join_all(lookups.iter().map(|lookup| self.source.find(lookup))).await;
+        for (lookup, found) in lookups.into_iter().zip(found) {
+            let found = found.map_err(|error| {
                 Fault::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     format!("{lookup} could not be looked up: {error}"),

@@ -264,6 +264,7 @@ impl FactSource for Cluster {
                 allocatable: [("cpu".to_owned(), "4".parse().unwrap())].into(),
                 ..NodeFacts::default()
             })),
+            other => panic!("nobody asks for {other}"),
         };
         let known = self.complete || matches!(lookup, Lookup::Workload { .. });
         Box::pin(std::future::ready(Ok(known.then_some(fact))))
@@ -310,4 +311,41 @@ async fn what_cannot_be_looked_up_is_a_fault_and_not_a_denial() {
         sizing_server(Arc::new(NoFacts)).post("/mutate/sizing", daemon_pod().to_string()).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(String::from_utf8_lossy(&text).contains("could not be looked up"));
+}
+
+/// Asks for three things that take a second each to find.
+struct Slow;
+
+impl Mutator for Slow {
+    fn feature(&self) -> Feature {
+        Feature::Architecture
+    }
+
+    fn review(&self, _: &mutate::Request<'_>, _: &PodView, facts: &Facts) -> Review {
+        let nodes = ["a", "b", "c"].map(|name| Lookup::Node { name: name.to_owned() });
+        let needs: Vec<Lookup> =
+            nodes.into_iter().filter(|node| facts.get(node) == mutate::Known::Unknown).collect();
+        if needs.is_empty() { Review::Done(Outcome::skipped()) } else { Review::Needs(needs) }
+    }
+}
+
+impl FactSource for Slow {
+    fn find<'a>(&'a self, _: &'a Lookup) -> Finding<'a> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok(None)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookups_that_take_long_wait_together() {
+    let mut registry = Registry::default();
+    let metrics = AdmissionMetrics::register(&mut registry);
+    let options = AdmissionOptions { timeout: Duration::from_secs(5), max_in_flight: 4 };
+    let router = router(Pipeline::new(vec![Box::new(Slow)]), Arc::new(Slow), options, metrics);
+    let server = Server { router, registry: Arc::new(registry) };
+    let begun = tokio::time::Instant::now();
+    server.answer("/mutate/architecture", &review(&json!({}))).await;
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
 }

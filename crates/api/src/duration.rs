@@ -32,6 +32,12 @@ impl LongDuration {
         Self(Duration::from_secs(seconds))
     }
 
+    /// So many milliseconds.
+    #[must_use]
+    pub const fn millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
     /// The span as the standard library's type.
     #[must_use]
     pub const fn get(self) -> Duration {

@@ -24,6 +24,40 @@ pub const ADAPTOR_OWNER: &str = "kata.peerpods.io/caa-owner";
 /// On a mirror pod: it is a static pod's reflection and cannot be changed.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
+/// On a peer pod: the machine type of its VM. Read by the cloud adaptor.
+pub const VM_MACHINE_TYPE: &str = "io.katacontainers.config.hypervisor.machine_type";
+/// On a peer pod: the image that its VM starts from. Read by the cloud adaptor.
+pub const VM_IMAGE: &str = "io.katacontainers.config.hypervisor.image";
+
+/// On a Node: its architecture.
+pub const ARCH_LABEL: &str = "kubernetes.io/arch";
+/// On a Node: its architecture, as it was called before.
+pub const OLD_ARCH_LABEL: &str = "beta.kubernetes.io/arch";
+/// On a Node: its operating system.
+pub const OS_LABEL: &str = "kubernetes.io/os";
+/// On a Node: its operating system, as it was called before.
+pub const OLD_OS_LABEL: &str = "beta.kubernetes.io/os";
+/// On a Windows Node: its build, such as `10.0.20348`.
+pub const WINDOWS_BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
+
+/// As a label of a pod: `off` leaves it alone. As its annotation: what its images offer and where it may therefore run. As
+/// its scheduling gate: it waits until that is known.
+pub const ARCHITECTURE: &str = "podwright.io/architecture";
+/// The value of the label [`ARCHITECTURE`] that leaves a pod alone.
+pub const OFF: &str = "off";
+/// Label on a pod that we watch: [`GATED`] or [`NO_COMMON_PLATFORM`].
+pub const ARCHITECTURE_STATE: &str = "podwright.io/architecture-state";
+/// It waits until the platforms of its images are known.
+pub const GATED: &str = "gated";
+/// Its images have no platform in common.
+pub const NO_COMMON_PLATFORM: &str = "no-common-platform";
+/// On a pod: which architectures it prefers, such as `arm64=80,amd64=20`, or `arm64`.
+pub const PREFERRED_ARCHITECTURES: &str = "podwright.io/preferred-architectures";
+/// A label that no node has, in the node affinity of a pod whose images have no platform in common.
+pub const IMPOSSIBLE_NO_COMMON_PLATFORM: &str = "podwright.io/images-have-no-common-platform";
+/// A label that no node has, in the node affinity of a pod whose images' platforms could not be had.
+pub const IMPOSSIBLE_UNKNOWN: &str = "podwright.io/platforms-of-images-are-unknown";
+
 /// On a DaemonSet, or on its pods: the FlexDaemonsetTemplate by which they are sized. Empty: none.
 pub const RESOURCE_TEMPLATE: &str = "flexdaemonsets.xai/resource-template";
 /// On a DaemonSet: what becomes of its pods when they cannot be sized, `Deny` or `Allow`.

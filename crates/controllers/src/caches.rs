@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{nodes, rollout::Rollouts};
+use crate::{architecture::Kinds, nodes, rollout::Rollouts};
 
 /// How many changes a slow subscriber may be behind before the watch waits for it.
 const BUFFER: usize = 1024;
@@ -67,6 +67,7 @@ where
         client: Client,
         mut look: impl FnMut(&watcher::Event<K>) + Send + 'static,
         prune: impl Fn(&mut K) + Send + 'static,
+        told: impl Fn(&watcher::Event<K>) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
@@ -79,6 +80,8 @@ where
             .modify(prune)
             .reflect_shared(self.writer)
             .inspect_ok(move |event| {
+                // Before anybody relies on it, and also what subscribers are not told of: deletions.
+                told(event);
                 if matches!(event, watcher::Event::InitDone) {
                     synced.open();
                 }
@@ -120,17 +123,19 @@ pub fn nodes() -> (Watch<Node>, Store<Node>) {
 }
 
 impl Watch<Node> {
-    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept. `look` sees each
-    /// node whole, before it is pruned.
+    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept. `look` sees each node whole,
+    /// before it is pruned; of which kinds the nodes are is told to `kinds`.
     pub async fn watch_nodes(
         self,
         client: Client,
         vm_resource: String,
         look: impl FnMut(&watcher::Event<Node>) + Send + 'static,
+        kinds: Kinds,
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        self.run(client, look, move |node| nodes::prune(node, &vm_resource), synced, cancel).await;
+        let prune = move |node: &mut Node| nodes::prune(node, &vm_resource);
+        self.run(client, look, prune, move |event| kinds.told(event), synced, cancel).await;
     }
 }
 
@@ -158,7 +163,7 @@ impl Watch<DaemonSet> {
                 let _ = deleted.send(format!("{namespace}/{}", daemon_set.name_any()));
             }
         };
-        self.run(client, gone, prune_daemon_set, synced, cancel).await;
+        self.run(client, |_| {}, prune_daemon_set, gone, synced, cancel).await;
     }
 }
 
@@ -171,7 +176,7 @@ pub fn templates() -> (Watch<FlexDaemonsetTemplate>, Store<FlexDaemonsetTemplate
 impl Watch<FlexDaemonsetTemplate> {
     /// Watches until cancelled; `synced` opens once all templates are known.
     pub async fn watch_templates(self, client: Client, synced: Gate, cancel: CancellationToken) {
-        self.run(client, |_| {}, prune_metadata, synced, cancel).await;
+        self.run(client, |_| {}, prune_metadata, |_| {}, synced, cancel).await;
     }
 }
 

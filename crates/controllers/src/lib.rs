@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod architecture;
 pub mod caches;
 pub mod capacity;
 pub mod lookups;

@@ -3,7 +3,7 @@
 //! A cache is a moment behind. What it lacks may just have been created, so it is asked for once, live, before anybody is
 //! told that it does not exist.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{
@@ -16,7 +16,11 @@ use podwright_core::{
     pod::OwnerReference,
 };
 
-use crate::{caches::Caches, nodes};
+use crate::{
+    architecture::{Images, Kinds},
+    caches::Caches,
+    nodes,
+};
 
 /// Where facts come from.
 #[derive(Clone)]
@@ -25,12 +29,20 @@ pub struct Lookups {
     pub client: Client,
     /// What is known.
     pub caches: Caches,
+    /// Of which kinds the nodes are.
+    pub kinds: Kinds,
+    /// Who knows what images are built for.
+    pub images: Arc<dyn Images>,
+    /// How long images may take.
+    pub patience: Duration,
 }
 
 impl Lookups {
     /// The fact, or none if there is no such thing.
     pub async fn find(&self, lookup: &Lookup) -> Result<Option<Fact>, kube::Error> {
         match lookup {
+            Lookup::Cluster => Ok(Some(Fact::Cluster(self.kinds.current()))),
+            Lookup::Image(image) => Ok(Some(Fact::Image(self.images.find(image, self.patience).await))),
             Lookup::Node { name } => {
                 let node = match self.caches.nodes.get(&ObjectRef::new(name)) {
                     Some(node) => Some(node),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::{
-    api::core::v1::{Node, NodeStatus},
+    api::core::v1::{Node, NodeSpec, NodeStatus},
     apimachinery::pkg::api::resource::Quantity as Text,
 };
 use kube::{ResourceExt, runtime::reflector::ReflectHandle};
@@ -15,7 +15,11 @@ use crate::capacity;
 /// Keeps what is looked at, so that thousands of nodes fit in little memory.
 pub(crate) fn prune(node: &mut Node, vm_resource: &str) {
     capacity::keep_only_our_fields(node, vm_resource);
-    node.spec = None;
+    node.spec = node
+        .spec
+        .take()
+        .and_then(|spec| spec.taints)
+        .map(|taints| NodeSpec { taints: Some(taints), ..NodeSpec::default() });
     if let Some(status) = &mut node.status {
         let capacity = status.capacity.take();
         *status = NodeStatus {

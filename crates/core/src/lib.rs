@@ -6,7 +6,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod architecture;
 pub mod capacity;
+pub mod image;
 pub mod mutate;
 pub mod node;
 pub mod pod;

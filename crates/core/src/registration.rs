@@ -5,7 +5,7 @@
 
 use podwright_api::{
     Feature,
-    config::{Config, TlsMode},
+    config::{ArchitectureConfig, Config, NodeSelector, Operator, Requirement, TlsMode},
     keys,
 };
 use serde_json::{Map, Value, json};
@@ -43,6 +43,11 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Option
         })
     };
     let (concerns, rules, failure_policy) = match feature {
+        Feature::Architecture => (
+            format!("!({})", daemon_pod_expression()),
+            vec![rule("CREATE", "pods")],
+            config.architecture.failure_policy,
+        ),
         Feature::Sizing => {
             (daemon_pod_expression(), vec![rule("CREATE", "pods")], config.sizing.failure_policy)
         }
@@ -53,7 +58,7 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Option
         ),
         Feature::Rollout => return None,
     };
-    Some(json!({
+    let mut webhook = json!({
         "name": format!("{feature}.podwright.io"),
         "clientConfig": client_config(feature, config, ca_bundle),
         "rules": rules,
@@ -70,7 +75,43 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Option
                 "!has(object.metadata.annotations) || !('{}' in object.metadata.annotations)", keys::MIRROR_POD
             )},
         ],
-    }))
+    });
+    if feature == Feature::Architecture {
+        narrow(&mut webhook, &config.architecture);
+    }
+    Some(webhook)
+}
+
+/// Architecture is for nearly every pod, so its door is made narrower still: by what is configured, and by whatever shows
+/// that a pod's place is somebody else's choice.
+fn narrow(webhook: &mut Value, config: &ArchitectureConfig) {
+    let NodeSelector { match_labels, match_expressions } = &config.namespace_selector;
+    if let Some(rules) = webhook["namespaceSelector"]["matchExpressions"].as_array_mut() {
+        rules.extend(match_expressions.iter().map(|rule| json!(rule)));
+    }
+    if !match_labels.is_empty() {
+        webhook["namespaceSelector"]["matchLabels"] = json!(match_labels);
+    }
+    let mut objects = config.object_selector.clone();
+    objects.match_expressions.push(Requirement {
+        key: keys::ARCHITECTURE.to_owned(),
+        operator: Operator::NotIn,
+        values: vec![keys::OFF.to_owned()],
+    });
+    webhook["objectSelector"] = json!(objects);
+    webhook["reinvocationPolicy"] = json!(config.reinvocation_policy.name());
+    let unselected = [keys::ARCH_LABEL, keys::OLD_ARCH_LABEL]
+        .map(|label| format!("!('{label}' in object.spec.nodeSelector)"))
+        .join(" && ");
+    if let Some(conditions) = webhook["matchConditions"].as_array_mut() {
+        conditions.extend([
+            json!({"name": "not-bound", "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''"}),
+            json!({
+                "name": "no-architecture-selected",
+                "expression": format!("!has(object.spec.nodeSelector) || ({unselected})"),
+            }),
+        ]);
+    }
 }
 
 fn peer_pod_expression(classes: &[String]) -> String {
@@ -184,11 +225,53 @@ mod tests {
     }
 
     #[test]
+    fn an_architecture_webhook_sees_pods_whose_place_is_open_and_holds_nobody_up() {
+        let webhook = webhook_of(Feature::Architecture, &config("namespace: home"), None);
+        let conditions: Vec<&str> = webhook["matchConditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|condition| condition["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(conditions, ["architecture", "not-a-mirror-pod", "not-bound", "no-architecture-selected"]);
+        let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
+        assert!(expression.starts_with("!(") && expression.contains("'DaemonSet'"), "{expression}");
+        assert_eq!(webhook["failurePolicy"], "Ignore");
+        assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+        assert_eq!(
+            webhook["objectSelector"],
+            json!({"matchExpressions": [{"key": "podwright.io/architecture", "operator": "NotIn", "values": ["off"]}]})
+        );
+        assert_eq!(
+            webhook["namespaceSelector"]["matchExpressions"][0]["values"],
+            json!(["kube-system", "home"])
+        );
+    }
+
+    #[test]
+    fn an_architecture_webhook_can_be_made_narrower() {
+        let narrow = config(
+            "architecture: {failurePolicy: Fail, reinvocationPolicy: Never, namespaceSelector: {matchLabels: {team: a}, \
+             matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [x]}]}, \
+             objectSelector: {matchLabels: {app: b}}}",
+        );
+        let webhook = webhook_of(Feature::Architecture, &narrow, None);
+        assert_eq!(webhook["failurePolicy"], "Fail");
+        assert_eq!(webhook["reinvocationPolicy"], "Never");
+        assert_eq!(webhook["namespaceSelector"]["matchLabels"], json!({"team": "a"}));
+        assert_eq!(webhook["namespaceSelector"]["matchExpressions"][1]["values"], json!(["x"]));
+        assert_eq!(webhook["objectSelector"]["matchLabels"], json!({"app": "b"}));
+        assert_eq!(webhook["objectSelector"]["matchExpressions"][0]["operator"], "NotIn");
+    }
+
+    #[test]
     fn webhooks_are_registered_in_the_order_of_their_mutations() {
-        let webhooks = desired(&config("features: [peer-pods, sizing, peer-pods]"), None)["webhooks"].clone();
+        let webhooks =
+            desired(&config("features: [peer-pods, sizing, architecture, peer-pods]"), None)["webhooks"]
+                .clone();
         let names: Vec<&Value> =
             webhooks.as_array().unwrap().iter().map(|webhook| &webhook["name"]).collect();
-        assert_eq!(names, ["sizing.podwright.io", "peer-pods.podwright.io"]);
+        assert_eq!(names, ["architecture.podwright.io", "sizing.podwright.io", "peer-pods.podwright.io"]);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod ports;
 mod probe;
 pub mod process;
 pub mod progress;
+pub mod registry;
 mod roster;
 mod settings;
 pub mod state;

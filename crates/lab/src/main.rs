@@ -241,8 +241,9 @@ async fn keep(args: &UpArgs, announce: impl FnOnce(&Endpoints) -> Result<()>) ->
 /// Plays the demo and, unless that is all that was wanted, keeps its cluster until a signal comes.
 async fn play(once: bool) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for SIGINT")?;
-    let lab = tokio::select! {
-        lab = demo::play() => lab?,
+    // The registry ends with its value.
+    let (lab, _registry) = tokio::select! {
+        played = demo::play() => played?,
         _ = interrupt.recv() => bail!("interrupted"),
     };
     if !once {

@@ -5,7 +5,7 @@ use std::{ffi::OsString, io, path::Path};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{REVISION, certs, manager};
+use crate::{REVISION, certs, manager, ungate};
 
 /// Makes each pod fit the node it will run on.
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ pub enum Command {
     Manager(Box<manager::ManagerArgs>),
     /// Write a CA and a serving pair to a directory, for a manager started with --cert-dir
     Certs(certs::CertsArgs),
+    /// Let all pods go that wait for the platforms of their images: before Podwright is removed, or in an emergency
+    Ungate(ungate::UngateArgs),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -56,6 +58,7 @@ impl Cli {
         match self.command {
             Command::Manager(arguments) => manager::run(*arguments),
             Command::Certs(arguments) => certs::write(&arguments),
+            Command::Ungate(arguments) => ungate::run(&arguments),
             Command::Completions { shell } => {
                 clap_complete::generate(shell, &mut Self::command(), "podwright", &mut io::stdout());
                 Ok(())

@@ -7,6 +7,7 @@
 mod certs;
 mod cli;
 mod manager;
+mod ungate;
 
 pub use cli::{Cli, Command};
 

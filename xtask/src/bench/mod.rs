@@ -4,6 +4,7 @@
 //! anything.
 
 mod cluster;
+mod images;
 mod load;
 mod rollout;
 mod server;
@@ -32,7 +33,7 @@ pub(crate) struct BenchArgs {
     /// admission: the peer's process, to read its memory
     #[arg(long, requires = "peer")]
     peer_pid: Option<u32>,
-    /// sizing: how many nodes are cached [default: 5000]; rollout: how many nodes there are [default: 1000]
+    /// sizing, architecture: how many nodes are cached [default: 5000]; rollout: how many nodes there are [default: 1000]
     #[arg(long)]
     nodes: Option<usize>,
     /// rollout: how many pods there are that are nobody's business
@@ -44,9 +45,9 @@ pub(crate) struct BenchArgs {
     /// sizing: how many templates are cached
     #[arg(long, default_value_t = 50)]
     templates: usize,
-    /// How many connections send reviews
-    #[arg(long, default_value_t = 32)]
-    connections: usize,
+    /// How many connections send reviews [default: 32; architecture: 4, so that they do not wait for each other]
+    #[arg(long)]
+    connections: Option<usize>,
     /// How long each round lasts, in seconds; rollout: ten times as long nothing should be written
     #[arg(long, default_value_t = 6)]
     seconds: u64,
@@ -63,11 +64,24 @@ enum Benchmark {
     Sizing,
     /// An ExtendedDaemonSet beside the built-in DaemonSet in a large cluster
     Rollout,
+    /// Reviews of pods whose images are known, in a large mixed cluster, beside the same pods left alone
+    Architecture,
+}
+
+impl BenchArgs {
+    fn connections(&self) -> usize {
+        self.connections.unwrap_or(if matches!(self.benchmark, Benchmark::Architecture) { 4 } else { 32 })
+    }
+
+    /// How many nodes are cached.
+    fn nodes(&self) -> usize {
+        self.nodes.unwrap_or(5000)
+    }
 }
 
 pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
     ensure!(
-        arguments.connections > 0 && arguments.seconds > 0 && arguments.rounds > 0,
+        arguments.connections() > 0 && arguments.seconds > 0 && arguments.rounds > 0,
         "give at least one of each"
     );
     match arguments.benchmark {
@@ -80,6 +94,7 @@ pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
             rounds: arguments.rounds,
             idle: Duration::from_secs(arguments.seconds * 10),
         }),
+        Benchmark::Architecture => architecture(arguments),
     }
 }
 
@@ -107,7 +122,7 @@ impl Target {
 }
 
 fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
-    let ours = server::Server::start("peer-pods", None)?;
+    let ours = server::Server::start("peer-pods", "", None)?;
     let mut targets = vec![Target::new("podwright", ours.url(Feature::PeerPods), REVIEW, Some(ours.pid()))];
     if let Some(url) = arguments.peer.clone() {
         targets.push(Target::new("peer", url, REVIEW, arguments.peer_pid));
@@ -118,9 +133,9 @@ fn admission(arguments: &BenchArgs) -> anyhow::Result<()> {
 fn sizing(arguments: &BenchArgs) -> anyhow::Result<()> {
     // A build and a large cluster at the same time would only wait for each other.
     server::build()?;
-    let nodes = arguments.nodes.unwrap_or(5000);
+    let nodes = arguments.nodes();
     let cluster = cluster::Cluster::start(nodes, arguments.templates)?;
-    let ours = server::Server::start("sizing,peer-pods", Some(&cluster.kubeconfig()))?;
+    let ours = server::Server::start("sizing,peer-pods", "", Some(&cluster.kubeconfig()))?;
     // All that admission needs is in its caches now; a control plane that goes on working would only disturb.
     cluster.freeze()?;
     println!("sizing: {nodes} nodes and {} templates are cached", arguments.templates);
@@ -132,6 +147,21 @@ fn sizing(arguments: &BenchArgs) -> anyhow::Result<()> {
     measure("sizing", arguments, targets)
 }
 
+fn architecture(arguments: &BenchArgs) -> anyhow::Result<()> {
+    server::build()?;
+    let cluster = cluster::Cluster::start(arguments.nodes(), 0)?;
+    let images = images::Images::start()?;
+    let ours = server::Server::start("architecture", &images.settings(), Some(&cluster.kubeconfig()))?;
+    let url = ours.url(Feature::Architecture);
+    let placed = Target::new("placed", url.clone(), images.review(REVIEW, false)?, Some(ours.pid()));
+    // Whoever asks first waits for the registry, and for the ServiceAccount, which is asked for pull secrets.
+    placed.round(1, Duration::from_millis(500)).context("looking the images up")?;
+    cluster.freeze()?;
+    println!("architecture: {} nodes are cached, and what 3 images run on is known", arguments.nodes());
+    let alone = Target::new("left alone", url, images.review(REVIEW, true)?, Some(ours.pid()));
+    measure("architecture", arguments, vec![placed, alone])
+}
+
 /// Lets all targets take turns, and prints what each showed.
 fn measure(name: &str, arguments: &BenchArgs, mut targets: Vec<Target>) -> anyhow::Result<()> {
     let cores = std::thread::available_parallelism()?.get();
@@ -139,18 +169,20 @@ fn measure(name: &str, arguments: &BenchArgs, mut targets: Vec<Target>) -> anyho
     println!(
         "{name}: reviews of {} bytes, {} connections, {} rounds of {} s, {cores} cores",
         REVIEW.len(),
-        arguments.connections,
+        arguments.connections(),
         arguments.rounds,
         arguments.seconds,
     );
     for target in &targets {
-        target.round(arguments.connections, Duration::from_secs(1)).context("warming up")?;
+        target.round(arguments.connections(), Duration::from_secs(1)).context("warming up")?;
     }
     let mut spent = vec![Duration::ZERO; targets.len()];
     for _ in 0..arguments.rounds {
         for (target, spent) in targets.iter_mut().zip(&mut spent) {
             let before = target.cpu_time();
-            target.rounds.push(target.round(arguments.connections, Duration::from_secs(arguments.seconds))?);
+            target
+                .rounds
+                .push(target.round(arguments.connections(), Duration::from_secs(arguments.seconds))?);
             let used = target.cpu_time().zip(before).map(|(after, before)| after.saturating_sub(before));
             *spent += used.unwrap_or_default();
         }
@@ -159,7 +191,7 @@ fn measure(name: &str, arguments: &BenchArgs, mut targets: Vec<Target>) -> anyho
         "{:<10} {:>10} {:>10} {:>10} {:>12} {:>13}",
         "target", "req/s", "p50 ms", "p99 ms", "cpu us/req", "resident MiB"
     );
-    let mut middle = Vec::new();
+    let mut middle: Vec<Figures> = Vec::new();
     for (target, spent) in targets.iter_mut().zip(spent) {
         let requests: usize = target.rounds.iter().map(|round| round.requests).sum();
         #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 reviews")]
@@ -176,10 +208,16 @@ fn measure(name: &str, arguments: &BenchArgs, mut targets: Vec<Target>) -> anyho
             shown(each),
             shown(memory)
         );
-        middle.push(figures.per_second);
+        middle.push(figures);
     }
     if let [first, second] = middle[..] {
-        println!("ratio      {:>9.1}x", first / second);
+        println!("ratio      {:>9.1}x", first.per_second / second.per_second);
+        println!(
+            "difference {:>10} {:>10.2} {:>10.2}",
+            "",
+            first.p50_ms - second.p50_ms,
+            first.p99_ms - second.p99_ms
+        );
     }
     Ok(())
 }

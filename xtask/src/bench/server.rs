@@ -19,8 +19,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it with these features. With a cluster, returns once its caches are filled.
-    pub(super) fn start(features: &str, kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
+    /// Starts it with these features and further settings. With a cluster, returns once its caches are filled.
+    pub(super) fn start(features: &str, settings: &str, kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let binary = build()?;
         let directory = tempfile::tempdir()?;
         let certs = directory.path().to_str().context("the temporary directory has an odd name")?;
@@ -30,7 +30,7 @@ impl Server {
             .status()?;
         ensure!(made.success(), "podwright certs failed");
         let config = directory.path().join("podwright.yaml");
-        fs::write(&config, "webhook: {register: false}\n")?;
+        fs::write(&config, format!("webhook: {{register: false}}\n{settings}\n"))?;
         let (port, probes) = (free_port()?, free_port()?);
         let mut command = Command::new("taskset");
         command
@@ -95,8 +95,11 @@ fn is_ready(probes: u16) -> bool {
     ask().is_ok_and(|answer| answer.contains(" 200 "))
 }
 
-/// Builds our own manager, optimised.
+/// Builds our own manager, optimised; or takes the one that `PODWRIGHT_BIN` names.
 pub(super) fn build() -> anyhow::Result<PathBuf> {
+    if let Some(binary) = std::env::var_os("PODWRIGHT_BIN") {
+        return Ok(binary.into());
+    }
     let built = Command::new(env!("CARGO"))
         .args([
             "build",

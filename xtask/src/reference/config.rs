@@ -47,6 +47,13 @@ fn rows(page: &mut String, schema: &Value, root: &Value, defaults: Option<&Value
         {
             rows(page, items, root, None, &format!("{at}[]"))?;
         }
+        if let Some(entries) = target
+            .get("additionalProperties")
+            .map(|entries| resolve(entries, root))
+            .filter(|entries| entries.get("properties").is_some())
+        {
+            rows(page, entries, root, None, &format!("{at}.*"))?;
+        }
     }
     Some(())
 }

@@ -1,3 +1,5 @@
+mod architecture;
+
 use super::{Config, TlsMode};
 use crate::Feature;
 
@@ -66,6 +68,9 @@ impl Config {
             !self.has(Feature::Sizing) || self.sizing.drift.max_unavailable > 0,
             "sizing.drift.maxUnavailable: must be at least 1; to replace no pods at all, leave onDrift of the templates at Report",
         );
+        if self.has(Feature::Architecture) {
+            self.check_architecture(&mut require);
+        }
         if self.has(Feature::PeerPods) {
             self.check_peer_pods(&mut require);
         }
@@ -101,7 +106,7 @@ impl Config {
     }
 }
 
-fn is_dns_name(name: &str) -> bool {
+pub(super) fn is_dns_name(name: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     name.len() <= 253
         && edge(name.chars().next())
@@ -162,6 +167,45 @@ mod tests {
             let message = complaint(text);
             assert!(message.contains(key), "{text:?} gave {message:?}");
         }
+    }
+
+    #[test]
+    fn what_is_said_of_architectures_must_make_sense() {
+        for (text, key) in [
+            ("{ifNotPresentCacheTime: 0s}", "architecture.ifNotPresentCacheTime"),
+            ("{lookupTimeout: 5s}", "architecture.lookupTimeout"),
+            ("{lookupTimeout: 0s}", "architecture.lookupTimeout"),
+            ("{gate: {deadline: 0s}}", "architecture.gate.deadline"),
+            ("{dockerConfigSecretName: A_B}", "architecture.dockerConfigSecretName"),
+            ("{architectures: {x86_64: {}}}", "write amd64"),
+            ("{architectures: {linux/arm64: {}}}", "architecture.architectures.linux/arm64"),
+            ("{architectures: {arm64: {preference: 0}}}", "architecture.architectures.arm64.preference"),
+            ("{architectures: {arm64: {preference: 101}}}", "architecture.architectures.arm64.preference"),
+            ("{architectures: {arm: {variant: seven}}}", "architecture.architectures.arm.variant"),
+            ("{architectures: {arm: {machineType: ''}}}", "architecture.architectures.arm.machineType"),
+            ("{architectures: {arm: {taintsToTolerate: [{key: ''}]}}}", "taintsToTolerate"),
+            ("{architectures: {arm: {taintsToTolerate: [{key: 'a b'}]}}}", "taintsToTolerate"),
+            ("{architectures: {arm: {requireNodeLabels: [{'a b': c}]}}}", "requireNodeLabels"),
+            ("{architectures: {arm: {requireNodeLabels: [{a: b}, {a: c}]}}}", "requireNodeLabels"),
+            ("{registries: {'https://docker.io': {}}}", "architecture.registries.https://docker.io"),
+            (
+                "{registries: {docker.io: {mirrors: ['http://a']}}}",
+                "architecture.registries.docker.io.mirrors",
+            ),
+            ("{registries: {docker.io: {ca: x}}}", "architecture.registries.docker.io.ca"),
+            ("{objectSelector: {matchExpressions: [{key: a, operator: In}]}}", "architecture.objectSelector"),
+        ] {
+            let message = complaint(&format!("architecture: {text}"));
+            assert!(message.contains(key), "{text:?} gave {message:?}");
+        }
+        Config::read(
+            "architecture:\n  ifNotPresentCacheTime: 1w\n  pullAlwaysCacheTime: null\n  architectures:\n    arm64:\n      \
+             taintsToTolerate: [{effect: NoExecute, key: ARM, value: 'true'}]\n      \
+             requireNodeLabels: [{kubernetes.io/arch: arm64}]\n",
+        )
+        .unwrap()
+        .check()
+        .unwrap();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! The file comes first, then the environment variables that the replaced projects' users have set, then flags.
 
+mod architecture;
 mod check;
 mod environment;
 mod peer_pods;
@@ -13,6 +14,10 @@ mod sizing;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use architecture::{
+    ArchitectureConfig, ArchitectureRules, GateConfig, OnDeadline, OnNoCommonPlatform, OnUnknown,
+    RegistryConfig, ReinvocationPolicy, TaintConfig, TaintEffect,
+};
 pub use check::InvalidConfig;
 pub use environment::BadVariable;
 pub use peer_pods::{
@@ -45,6 +50,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// Which replica controls.
     pub leader_election: LeaderElectionConfig,
+    /// Architecture: pods go where their images can run.
+    pub architecture: ArchitectureConfig,
     /// Sizing: DaemonSet pods as a share of their node.
     pub sizing: SizingConfig,
     /// Peer pods: VM-backed pods accounted as VMs.
@@ -66,6 +73,7 @@ impl Default for Config {
             webhook: WebhookConfig::default(),
             tls: TlsConfig::default(),
             leader_election: LeaderElectionConfig::default(),
+            architecture: ArchitectureConfig::default(),
             sizing: SizingConfig::default(),
             peer_pods: PeerPodsConfig::default(),
             rollout: RolloutConfig::default(),

@@ -5,7 +5,12 @@ use std::{
 
 use podwright_api::flex::FlexDaemonsetTemplateSpec;
 
-use crate::{pod::OwnerReference, sizing::NodeFacts};
+use crate::{
+    architecture::ClusterPlatforms,
+    image::{Platforms, PullPolicy, Reference},
+    pod::OwnerReference,
+    sizing::NodeFacts,
+};
 
 /// Something beside the pod that a decision rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +36,25 @@ pub enum Lookup {
         /// Its name.
         name: String,
     },
+    /// Which kinds of node the cluster has.
+    Cluster,
+    /// What an image is built for.
+    Image(Box<ImageLookup>),
+}
+
+/// An image, and who wants to pull it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ImageLookup {
+    /// The image.
+    pub reference: Reference,
+    /// How old an answer may be.
+    pub policy: PullPolicy,
+    /// The namespace of the pod.
+    pub namespace: String,
+    /// The pod's own pull secrets by name.
+    pub secrets: Vec<String>,
+    /// The pod's ServiceAccount, whose pull secrets count where the pod has none of its own.
+    pub service_account: String,
 }
 
 impl std::fmt::Display for Lookup {
@@ -39,6 +63,8 @@ impl std::fmt::Display for Lookup {
             Self::Workload { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
             Self::Template { name } => write!(f, "FlexDaemonsetTemplate {name}"),
             Self::Node { name } => write!(f, "Node {name}"),
+            Self::Cluster => f.write_str("the kinds of node"),
+            Self::Image(image) => write!(f, "image {}", image.reference),
         }
     }
 }
@@ -52,6 +78,19 @@ pub enum Fact {
     Template(Arc<FlexDaemonsetTemplateSpec>),
     /// Of a node.
     Node(Arc<NodeFacts>),
+    /// Of all nodes together.
+    Cluster(Arc<ClusterPlatforms>),
+    /// Of an image.
+    Image(ImageFact),
+}
+
+/// What is known of an image.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ImageFact {
+    /// What it is built for.
+    Offers(Arc<Platforms>),
+    /// It could not be found out, at least not in time, and why.
+    Unknown(String),
 }
 
 /// What is known of an object that makes pods.
@@ -120,6 +159,24 @@ impl Facts {
     pub fn template(&self, lookup: &Lookup) -> Known<&FlexDaemonsetTemplateSpec> {
         self.get(lookup).and_then(|fact| match fact {
             Fact::Template(template) => Some(&**template),
+            _ => None,
+        })
+    }
+
+    /// What is known about all nodes together.
+    #[must_use]
+    pub fn cluster(&self) -> Known<&ClusterPlatforms> {
+        self.get(&Lookup::Cluster).and_then(|fact| match fact {
+            Fact::Cluster(cluster) => Some(&**cluster),
+            _ => None,
+        })
+    }
+
+    /// What is known about an image.
+    #[must_use]
+    pub fn image(&self, lookup: &Lookup) -> Known<&ImageFact> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Image(image) => Some(image),
             _ => None,
         })
     }

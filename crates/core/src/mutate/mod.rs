@@ -12,6 +12,7 @@
 //!     └────────────────────────── facts, now more ←──────────────────┘
 //! ```
 
+mod architecture;
 mod facts;
 mod peer_pods;
 mod pipeline;
@@ -22,7 +23,8 @@ use std::collections::BTreeMap;
 use json_patch::PatchOperation;
 use podwright_api::Feature;
 
-pub use facts::{Fact, Facts, Known, Lookup, WorkloadFacts};
+pub use architecture::{Architecture, architecture_record, image_lookup};
+pub use facts::{Fact, Facts, ImageFact, ImageLookup, Known, Lookup, WorkloadFacts};
 pub use peer_pods::{BadAmount, PeerPods};
 pub use pipeline::{Pipeline, PipelineError, RawPod};
 pub use sizing::Sizing;

@@ -183,6 +183,7 @@ mod tests {
                 allocatable: serde_json::from_value(json!({"cpu": "8", "memory": "16Gi"})).unwrap(),
                 ..NodeFacts::default()
             })),
+            other => panic!("nobody asks for {other}"),
         }
     }
 

@@ -6,6 +6,7 @@
 mod patch;
 mod placement;
 mod qos;
+mod scheduling;
 mod view;
 
 pub use patch::PatchBuilder;
@@ -15,6 +16,7 @@ pub use placement::{
 };
 pub use qos::QosClass;
 pub(crate) use view::null_is_empty;
+pub use scheduling::{NodeRequirement, PodOs, PreferredTerm, SchedulingGate, SecretName, Toleration};
 pub use view::{
     Claim, Container, DownwardFile, DownwardVolume, EnvSource, EnvVar, Metadata, PodView, ResourceFieldRef,
     ResourceList, Resources, RestartPolicy, Spec, Volume,

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use json_patch::{
-    AddOperation, PatchOperation, RemoveOperation, ReplaceOperation,
+    AddOperation, CopyOperation, PatchOperation, RemoveOperation, ReplaceOperation,
     jsonptr::{PointerBuf, Token},
 };
 use serde::Serialize;
@@ -27,12 +27,18 @@ impl PatchBuilder {
         if current == Some(wanted) {
             return;
         }
-        let value = serde_json::to_value(wanted).unwrap_or(Value::Null);
-        self.operations.push(if current.is_some() {
-            PatchOperation::Replace(ReplaceOperation { path: at, value })
+        if current.is_some() {
+            let value = serde_json::to_value(wanted).unwrap_or(Value::Null);
+            self.operations.push(PatchOperation::Replace(ReplaceOperation { path: at, value }));
         } else {
-            PatchOperation::Add(AddOperation { path: at, value })
-        });
+            self.add(at, wanted);
+        }
+    }
+
+    /// Puts a value where none is, or into a list. The parent must exist.
+    pub fn add<T: Serialize + ?Sized>(&mut self, at: PointerBuf, value: &T) {
+        let value = serde_json::to_value(value).unwrap_or(Value::Null);
+        self.operations.push(PatchOperation::Add(AddOperation { path: at, value }));
     }
 
     /// Takes away what is at `at`, if it exists.
@@ -62,6 +68,26 @@ impl PatchBuilder {
         }
     }
 
+    /// Puts these behind what is in the list at `at`, which is created if need be.
+    pub fn extend<T: Serialize>(&mut self, at: &PointerBuf, exists: bool, items: &[T]) {
+        if !exists && !items.is_empty() {
+            self.add(at.clone(), items);
+            return;
+        }
+        for item in items {
+            let mut end = at.clone();
+            end.push_back(Token::new("-"));
+            self.add(end, item);
+        }
+    }
+
+    /// Puts a copy of what is at `from` behind what is in the list at `list`.
+    pub fn copy_to_end(&mut self, from: PointerBuf, list: &PointerBuf) {
+        let mut path = list.clone();
+        path.push_back(Token::new("-"));
+        self.operations.push(PatchOperation::Copy(CopyOperation { from, path }));
+    }
+
     /// Makes the map at `at` have exactly these entries, one operation for each that differs. A map that is missing is
     /// created, unless it would be empty.
     pub fn exactly<V: Serialize + PartialEq>(
@@ -87,6 +113,12 @@ impl PatchBuilder {
         for key in current.keys().filter(|key| !wanted.contains_key(*key)) {
             self.remove(entry(key), true);
         }
+    }
+
+    /// Whether there is nothing to do so far.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
     }
 
     /// The operations, in order.

@@ -2,7 +2,11 @@
 
 use serde::Deserialize;
 
-use super::{PodView, view::null_is_empty};
+use super::{
+    PodView,
+    scheduling::{NodeRequirement, PreferredTerm},
+    view::null_is_empty,
+};
 
 /// An object that owns the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -31,6 +35,9 @@ pub struct NodeAffinity {
     /// What the scheduler insists on.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<RequiredNodes>,
+    /// What the scheduler weighs.
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub preferred: Option<Vec<PreferredTerm>>,
 }
 
 /// The nodes of any of these terms.
@@ -42,10 +49,12 @@ pub struct RequiredNodes {
     pub node_selector_terms: Vec<NodeTerm>,
 }
 
-/// A term, of which only the conditions on fields are of interest.
+/// A term: all its conditions must hold, and without any it matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeTerm {
+    /// Conditions on a node's labels. All must hold.
+    pub match_expressions: Option<Vec<NodeRequirement>>,
     /// Conditions on a node's fields. All must hold.
     #[serde(deserialize_with = "null_is_empty")]
     pub match_fields: Vec<FieldRequirement>,
@@ -106,6 +115,13 @@ impl PodView {
         })
     }
 
+    /// The terms of its required node affinity, if it has one.
+    #[must_use]
+    pub fn required_terms(&self) -> Option<&[NodeTerm]> {
+        let required = self.spec.affinity.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
+        Some(&required.node_selector_terms)
+    }
+
     /// The node that it is bound to, or else the only one that its required node affinity names, which is how the DaemonSet
     /// controller makes it. Labels are not asked: a hostname label need not be the node's name.
     #[must_use]
@@ -113,14 +129,24 @@ impl PodView {
         if let Some(name) = self.spec.node_name.as_deref().filter(|name| !name.is_empty()) {
             return Some(name);
         }
-        let required = self.spec.affinity.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
-        let (first, others) = required.node_selector_terms.split_first()?;
+        let (first, others) = self.required_terms()?.split_first()?;
         let node = first.node()?;
         others.iter().all(|term| term.node() == Some(node)).then_some(node)
     }
 }
 
 impl NodeTerm {
+    /// Its conditions on labels.
+    pub fn expressions(&self) -> impl Iterator<Item = &NodeRequirement> {
+        self.match_expressions.iter().flatten()
+    }
+
+    /// Whether it has no condition at all and so matches no node.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.match_fields.is_empty() && self.expressions().next().is_none()
+    }
+
     /// The one node that it allows, if it is one by name.
     fn node(&self) -> Option<&str> {
         let mut names =

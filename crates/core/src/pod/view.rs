@@ -2,7 +2,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
-use super::placement::{Affinity, OwnerReference};
+use super::{
+    placement::{Affinity, OwnerReference},
+    scheduling::{PodOs, SchedulingGate, SecretName, Toleration},
+};
 use crate::quantity::Quantity;
 
 /// Amounts by resource name.
@@ -58,8 +61,21 @@ pub struct Metadata {
 pub struct Spec {
     /// The node that it is bound to, once it is.
     pub node_name: Option<String>,
-    /// Where it may run, of which only the node by name is of interest.
+    /// Where it may run, by nodes.
     pub affinity: Option<Affinity>,
+    /// Labels that its node must have.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that it puts up with.
+    pub tolerations: Option<Vec<Toleration>>,
+    /// What it waits for before it is scheduled.
+    pub scheduling_gates: Option<Vec<SchedulingGate>>,
+    /// The operating system that it says it is for.
+    pub os: Option<PodOs>,
+    /// Secrets that open its images' registries.
+    #[serde(deserialize_with = "null_is_empty")]
+    pub image_pull_secrets: Vec<SecretName>,
+    /// The ServiceAccount by name, in its namespace.
+    pub service_account_name: Option<String>,
     /// The RuntimeClass by name.
     pub runtime_class_name: Option<String>,
     /// Run one after the other, but for sidecars, before the containers.
@@ -81,6 +97,10 @@ pub struct Spec {
 pub struct Container {
     /// Unique among all containers of the pod.
     pub name: String,
+    /// What it runs.
+    pub image: Option<String>,
+    /// When that is pulled.
+    pub image_pull_policy: Option<String>,
     /// What it asks for.
     pub resources: Option<Resources>,
     /// `Always` on an init container makes it a sidecar.

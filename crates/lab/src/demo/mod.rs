@@ -2,6 +2,7 @@
 //!
 //! Each scene shows something and checks it. A check that does not hold fails the demo, so that CI can run it too.
 
+mod architecture;
 mod peer_pods;
 mod rollout;
 mod sizing;
@@ -13,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use self::stage::Stage;
-use crate::{Lab, LabOptions, Progress, progress};
+use crate::{Lab, LabOptions, Progress, progress, registry::LocalRegistry};
 
 /// VMs on every node, more on the spot nodes: enough for all scenes.
 const CONFIG: &str = "peerPods:\n  capacity:\n    default: 10\n    nodes:\n    - selector: {matchLabels: {type: spot}}\n      vms: 20\n";
@@ -21,19 +22,21 @@ const CONFIG: &str = "peerPods:\n  capacity:\n    default: 10\n    nodes:\n    -
 /// How long anything may take that should happen soon.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Starts a lab, plays every scene and gives the lab back, for whoever wants to look around in it.
-pub async fn play() -> Result<Lab> {
-    let options =
-        LabOptions { config: Some(CONFIG.to_owned()), progress: Progress::Steps, ..LabOptions::default() };
+/// Starts a lab, plays every scene and gives the lab back with its registry, for whoever wants to look around in it.
+pub async fn play() -> Result<(Lab, LocalRegistry)> {
+    let registry = architecture::registry().await?;
+    let config = format!("{CONFIG}{}", architecture::config(&registry));
+    let options = LabOptions { config: Some(config), progress: Progress::Steps, ..LabOptions::default() };
     let lab = Lab::start(options).await?;
     let started = Instant::now();
     let stage = Stage::new(&lab)?;
     let played = scenes(&stage).await;
     stage.curtain(played, progress::seconds(started.elapsed())).await?;
-    Ok(lab)
+    Ok((lab, registry))
 }
 
 async fn scenes(stage: &Stage<'_>) -> Result<()> {
+    architecture::play(stage).await?;
     sizing::play(stage).await?;
     peer_pods::play(stage).await?;
     rollout::play(stage).await

@@ -19,19 +19,19 @@ use super::tasks::Tasks;
 /// How long the API server may take to answer at the start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A manager with a certificate of its own that registers nothing, elects nobody, sizes nothing, rolls nothing out and offers no VMs can do
-/// without.
+/// A manager with a certificate of its own that registers nothing, elects nobody, sizes, places and rolls out nothing and offers no
+/// VMs can do without.
 pub(super) fn is_needed(config: &Config) -> bool {
     let capacity = &config.peer_pods.capacity;
     let offers_vms =
         config.has(Feature::PeerPods) && (capacity.default.is_some() || !capacity.nodes.is_empty());
     let manages_tls = config.tls.mode == TlsMode::SelfManaged;
-    let watches = config.has(Feature::Sizing) || config.has(Feature::Rollout);
-    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || watches
+    let looks_around = [Feature::Architecture, Feature::Sizing, Feature::Rollout].iter().any(|feature| config.has(*feature));
+    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || looks_around
 }
 
 /// Connects, and fails with the reason if the API server does not answer.
-pub(super) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path)

@@ -9,6 +9,7 @@ use kube::{Client, runtime::watcher};
 use podwright_admission::{FactSource, NoFacts};
 use podwright_api::{Feature, config::Config};
 use podwright_controllers::{
+    architecture::{self, Architecture, ArchitectureMetrics, Images, Kinds, NoImages},
     caches::{self, Caches},
     capacity::{Capacity, CapacityMetrics},
     lookups::Lookups,
@@ -19,7 +20,10 @@ use podwright_controllers::{
 use podwright_runtime::{lease::Leadership, metrics::Metrics, probes::Readiness};
 use tokio::sync::mpsc;
 
-use super::{certificate::Certificates, cluster::Leaderships, facts::CachedFacts, tasks::Tasks};
+use super::{
+    certificate::Certificates, cluster::Leaderships, facts::CachedFacts, images::RegistryImages,
+    registry_metrics::RegistryMetrics, tasks::Tasks,
+};
 
 /// What all controllers work with.
 pub(super) struct Control<'a> {
@@ -32,6 +36,8 @@ pub(super) struct Control<'a> {
 
 /// What the controllers count.
 pub(super) struct ControlMetrics {
+    architecture: ArchitectureMetrics,
+    registries: RegistryMetrics,
     capacity: CapacityMetrics,
     sizing: SizingMetrics,
     rollout: Option<(RolloutMetrics, Unstarted)>,
@@ -44,6 +50,8 @@ impl ControlMetrics {
     pub(super) fn register(config: &Config, metrics: &mut Metrics, rollout: Leadership) -> Self {
         let (ours, bare) = metrics.registries_mut();
         Self {
+            architecture: ArchitectureMetrics::register(ours),
+            registries: RegistryMetrics::register(ours),
             capacity: CapacityMetrics::register(ours),
             sizing: SizingMetrics::register(ours),
             rollout: config
@@ -120,15 +128,49 @@ impl Control<'_> {
             let (client, synced) = (self.client.clone(), self.readiness.gate("template cache"));
             self.run("template watch", |cancel| template_watch.watch_templates(client, synced, cancel));
         }
+        let lookups = self.place(caches, metrics.architecture, metrics.registries)?;
         let (client, synced) = (self.client.clone(), self.readiness.gate("node cache"));
-        let resource = self.config.peer_pods.resource.clone();
+        let (resource, kinds) = (self.config.peer_pods.resource.clone(), lookups.kinds.clone());
         let look = move |event: &watcher::Event<Node>| {
             if let Some(look) = &mut look_at_nodes {
                 look(event);
             }
         };
-        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, look, synced, cancel));
-        Ok(Arc::new(CachedFacts(Lookups { client: self.client.clone(), caches })))
+        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, look, kinds, synced, cancel));
+        Ok(Arc::new(CachedFacts(lookups)))
+    }
+
+    /// Starts what places pods by architecture, if it is switched on, and gives what admission looks up.
+    fn place(
+        &self,
+        caches: Caches,
+        metrics: ArchitectureMetrics,
+        registries: RegistryMetrics,
+    ) -> anyhow::Result<Lookups> {
+        let is_on = self.config.has(Feature::Architecture);
+        let images: Arc<dyn Images> = if is_on {
+            Arc::new(RegistryImages::new(self.config, self.client.clone(), registries)?)
+        } else {
+            Arc::new(NoImages)
+        };
+        let lookups = Lookups {
+            client: self.client.clone(),
+            caches,
+            kinds: Kinds::default(),
+            images,
+            patience: self.config.architecture.lookup_timeout.get(),
+        };
+        if is_on {
+            let architecture = Architecture {
+                client: self.client.clone(),
+                config: self.config.clone(),
+                leadership: self.leaderships.general.clone(),
+                lookups: Lookups { patience: architecture::PATIENCE, ..lookups.clone() },
+                metrics,
+            };
+            self.run("architecture", |cancel| architecture.run(cancel));
+        }
+        Ok(lookups)
     }
 
     /// Starts to keep our registration right.

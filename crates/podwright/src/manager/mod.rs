@@ -5,10 +5,13 @@ mod certificate;
 mod cluster;
 mod control;
 mod facts;
+mod images;
+mod registry_metrics;
 mod tasks;
 mod wiring;
 
 pub(crate) use arguments::ManagerArgs;
+pub(crate) use cluster::connect;
 
 /// Runs the manager until it is told to stop.
 pub(crate) fn run(arguments: ManagerArgs) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod architecture;
 mod availability;
 mod bad_input;
 mod capacity;

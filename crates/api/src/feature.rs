@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Feature {
+    /// Pods are spread over node labels by weight.
+    Distribution,
     /// DaemonSet pods get a share of their node.
     Sizing,
     /// VM-backed pods are accounted as VMs, and nodes offer VM capacity.
@@ -18,12 +20,13 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which mutations run.
-    pub const ALL: &[Self] = &[Self::Sizing, Self::PeerPods];
+    pub const ALL: &[Self] = &[Self::Distribution, Self::Sizing, Self::PeerPods];
 
     /// The name used in flags, in the configuration file, in webhook paths and in metric labels.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Distribution => "distribution",
             Self::Sizing => "sizing",
             Self::PeerPods => "peer-pods",
         }

@@ -35,3 +35,24 @@ pub const SIZED_BY: &str = "podwright.io/sized-by";
 pub const EDS_NODE_OVERRIDES: &str = "extendeddaemonset.datadoghq.com/nodehash";
 /// Label on an ExtendedDaemonSet's pod: the ExtendedDaemonsetSetting that gave it its resources. There only if one did.
 pub const EDS_SETTING: &str = "extendeddaemonsetsetting.datadoghq.com/name";
+
+/// On a pod that we have spread: what Versprei writes there.
+pub const MUTATED_BY: &str = "mutated-by";
+/// Versprei's value of it.
+pub const MUTATED_BY_VERSPREI: &str = "spread-webhook-service";
+/// On a pod that we have spread: by which rule, to which entry, and the ticket of its place.
+pub const DISTRIBUTION: &str = "podwright.io/distribution";
+/// On a pod: the lower, the sooner it goes when its ReplicaSet is scaled down.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// On a pod: the deletion cost that we gave it. A cost that differs from it is the user's own and stays.
+pub const OUR_DELETION_COST: &str = "podwright.io/deletion-cost";
+/// Label on the pods of a Deployment: their revision.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Label on the pods of an Argo Rollout: their revision.
+pub const ROLLOUTS_POD_TEMPLATE_HASH: &str = "rollouts-pod-template-hash";
+/// Label on the pods of a StatefulSet and of others: their revision.
+pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+/// Label on the pods of a StatefulSet: their ordinal.
+pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+/// Label by which a pod without a controller finds its rule, as in Versprei.
+pub const APP: &str = "app";

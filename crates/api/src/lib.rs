@@ -7,10 +7,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod config;
+pub mod distributor;
 mod duration;
 mod feature;
 pub mod flex;
 pub mod keys;
+mod schema;
 mod selector;
 
 pub use duration::{BadDuration, LongDuration};

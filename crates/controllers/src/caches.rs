@@ -2,21 +2,21 @@
 
 use std::fmt::Debug;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::{
-    apps::v1::{DaemonSet, DaemonSetSpec},
+    apps::v1::{DaemonSet, DaemonSetSpec, ReplicaSet},
     core::v1::{Node, PodTemplateSpec},
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::DeserializeGuard,
+    core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
         reflector::{self, ReflectHandle, Store, store::Writer},
         watcher,
     },
 };
-use podwright_api::flex::FlexDaemonsetTemplate;
+use podwright_api::{distributor::PodDistributor, flex::FlexDaemonsetTemplate};
 use podwright_runtime::probes::Gate;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -38,6 +38,10 @@ pub struct Caches {
     pub daemon_sets: Store<DaemonSet>,
     /// Templates.
     pub templates: Store<FlexDaemonsetTemplate>,
+    /// ReplicaSets, of which only who owns them.
+    pub replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
+    /// PodDistributors.
+    pub rules: Store<PodDistributor>,
 }
 
 /// What fills one cache.
@@ -68,11 +72,23 @@ where
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let kind = K::kind(&()).into_owned();
         // One object that cannot be read must not keep us from all others.
-        let mut events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
+        let events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
             .default_backoff()
-            .filter_map(|event| std::future::ready(event.map(readable).transpose()))
+            .filter_map(|event| std::future::ready(event.map(readable).transpose()));
+        self.follow(events, prune, deleted, synced, cancel).await;
+    }
+
+    async fn follow(
+        self,
+        events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+        prune: impl Fn(&mut K) + Send + 'static,
+        deleted: impl Fn(&K) + Send + 'static,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        let kind = K::kind(&()).into_owned();
+        let mut events = events
             .modify(prune)
             .reflect_shared(self.writer)
             .inspect_ok(move |event| match event {
@@ -118,15 +134,21 @@ pub fn nodes() -> (Watch<Node>, Store<Node>) {
 }
 
 impl Watch<Node> {
-    /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept.
+    /// Watches until cancelled; `synced` opens once all nodes are known, and those that go are told to `deleted` by name. Offers
+    /// of `vm_resource` are kept.
     pub async fn watch_nodes(
         self,
         client: Client,
         vm_resource: String,
+        deleted: mpsc::UnboundedSender<String>,
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        self.run(client, move |node| nodes::prune(node, &vm_resource), |_| {}, synced, cancel).await;
+        let gone = move |node: &Node| {
+            // Nobody may be listening.
+            let _ = deleted.send(node.name_any());
+        };
+        self.run(client, move |node| nodes::prune(node, &vm_resource), gone, synced, cancel).await;
     }
 }
 
@@ -168,6 +190,50 @@ impl Watch<FlexDaemonsetTemplate> {
     /// Watches until cancelled; `synced` opens once all templates are known.
     pub async fn watch_templates(self, client: Client, synced: Gate, cancel: CancellationToken) {
         self.run(client, prune_metadata, |_| {}, synced, cancel).await;
+    }
+}
+
+/// The watch of ReplicaSets, and what it fills.
+#[must_use]
+pub fn replica_sets() -> (Watch<PartialObjectMeta<ReplicaSet>>, Store<PartialObjectMeta<ReplicaSet>>) {
+    Watch::new()
+}
+
+impl Watch<PartialObjectMeta<ReplicaSet>> {
+    /// Watches until cancelled; `synced` opens once all ReplicaSets are known.
+    pub async fn watch_replica_sets(self, client: Client, synced: Gate, cancel: CancellationToken) {
+        let events = watcher(Api::<PartialObjectMeta<ReplicaSet>>::all(client), watcher::Config::default())
+            .default_backoff();
+        let prune = |replica_set: &mut PartialObjectMeta<ReplicaSet>| {
+            replica_set.managed_fields_mut().clear();
+            replica_set.annotations_mut().clear();
+            replica_set.labels_mut().clear();
+        };
+        self.follow(events, prune, |_| {}, synced, cancel).await;
+    }
+}
+
+/// The watch of PodDistributors, and what it fills.
+#[must_use]
+pub fn rules() -> (Watch<PodDistributor>, Store<PodDistributor>) {
+    Watch::new()
+}
+
+impl Watch<PodDistributor> {
+    /// Watches until cancelled; `synced` opens once all rules are known, and the namespaces of those that go are told to
+    /// `deleted`.
+    pub async fn watch_rules(
+        self,
+        client: Client,
+        deleted: mpsc::UnboundedSender<String>,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        let gone = move |rule: &PodDistributor| {
+            // Whoever listens ends with us.
+            let _ = deleted.send(rule.namespace().unwrap_or_default());
+        };
+        self.run(client, prune_metadata, gone, synced, cancel).await;
     }
 }
 

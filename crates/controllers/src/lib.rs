@@ -7,6 +7,7 @@
 
 pub mod caches;
 pub mod capacity;
+pub mod distribution;
 pub mod lookups;
 mod nodes;
 pub mod registration;

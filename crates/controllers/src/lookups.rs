@@ -11,12 +11,13 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::reflector::ObjectRef,
 };
-use podwright_core::{
-    mutate::{Fact, Lookup, WorkloadFacts},
-    pod::OwnerReference,
-};
+use podwright_core::mutate::{Fact, Lookup, WorkloadFacts};
 
-use crate::{caches::Caches, nodes};
+use crate::{
+    caches::Caches,
+    distribution::{Desk, controller_of},
+    nodes,
+};
 
 /// Where facts come from.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct Lookups {
     pub client: Client,
     /// What is known.
     pub caches: Caches,
+    /// Who gives places to pods, if pods are spread.
+    pub desk: Option<Desk>,
 }
 
 impl Lookups {
@@ -44,6 +47,13 @@ impl Lookups {
                     None => Api::all(self.client.clone()).get_opt(name).await?.map(Arc::new),
                 };
                 Ok(template.map(|template| Fact::Template(Arc::new(template.spec.clone()))))
+            }
+            Lookup::Rules { namespace } => {
+                Ok(self.desk.as_ref().and_then(|desk| desk.census().rules(namespace)).map(Fact::Rules))
+            }
+            Lookup::Place { namespace, rule, ask, dry_run } => {
+                let Some(desk) = &self.desk else { return Ok(None) };
+                Ok(desk.place(namespace, rule, ask, *dry_run).await.map(Fact::Place))
             }
             Lookup::Workload { api_version, kind, namespace, name } => {
                 self.workload(api_version, kind, namespace, name).await.map(|facts| facts.map(Fact::Workload))
@@ -67,20 +77,20 @@ impl Lookups {
                 })));
             }
         }
+        if (api_version, kind) == ("apps/v1", "ReplicaSet") {
+            let key = ObjectRef::new(name).within(namespace);
+            if let Some(replica_set) = self.caches.replica_sets.get(&key) {
+                let owner = controller_of(replica_set.owner_references());
+                return Ok(Some(Arc::new(WorkloadFacts { owner, ..WorkloadFacts::default() })));
+            }
+        }
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
         let found = api.get_opt(name).await?;
         Ok(found.map(|object| {
-            let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
-            Arc::new(WorkloadFacts {
-                annotations: object.annotations().clone(),
-                owner: owner.map(|owner| OwnerReference {
-                    api_version: owner.api_version.clone(),
-                    kind: owner.kind.clone(),
-                    name: owner.name.clone(),
-                }),
-            })
+            let owner = controller_of(object.owner_references());
+            Arc::new(WorkloadFacts { annotations: object.annotations().clone(), owner })
         }))
     }
 }

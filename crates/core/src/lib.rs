@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod capacity;
+pub mod distribution;
 pub mod mutate;
 pub mod node;
 pub mod pod;

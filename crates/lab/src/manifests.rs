@@ -10,8 +10,9 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 
 /// What an installation applies, in order, except the Deployment: here the processes are the lab's own.
-pub(crate) const INSTALLATION: [&str; 6] = [
+pub(crate) const INSTALLATION: [&str; 7] = [
     include_str!("../../../deploy/crds/flexdaemonsettemplates.yaml"),
+    include_str!("../../../deploy/crds/poddistributors.yaml"),
     include_str!("../../../deploy/base/namespace.yaml"),
     include_str!("../../../deploy/base/serviceaccount.yaml"),
     include_str!("../../../deploy/base/rbac.yaml"),

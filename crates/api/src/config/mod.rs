@@ -3,6 +3,7 @@
 //! The file comes first, then the environment variables that the replaced projects' users have set, then flags.
 
 mod check;
+mod distribution;
 mod environment;
 mod peer_pods;
 mod read;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use check::InvalidConfig;
+pub use distribution::DistributionConfig;
 pub use environment::BadVariable;
 pub use peer_pods::{
     CapacityConfig, DownwardApi, FailurePolicy, NodeCapacity, PeerPodsConfig, PeerPodsMode, Shrunk, VmSizing,
@@ -43,6 +45,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// Which replica controls.
     pub leader_election: LeaderElectionConfig,
+    /// Distribution: pods spread over node labels by weight.
+    pub distribution: DistributionConfig,
     /// Sizing: DaemonSet pods as a share of their node.
     pub sizing: SizingConfig,
     /// Peer pods: VM-backed pods accounted as VMs.
@@ -62,6 +66,7 @@ impl Default for Config {
             webhook: WebhookConfig::default(),
             tls: TlsConfig::default(),
             leader_election: LeaderElectionConfig::default(),
+            distribution: DistributionConfig::default(),
             sizing: SizingConfig::default(),
             peer_pods: PeerPodsConfig::default(),
         }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use status::FlexDaemonsetTemplateStatus;
 
-use crate::NodeSelector;
+use crate::{NodeSelector, schema::absent_not_null};
 
 /// Shares of a node's allocatable resources.
 #[derive(Clone, CustomResource, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ use crate::NodeSelector;
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = RecursiveTransform(schema::absent_not_null), extend("x-kubernetes-validations" = schema::bounds()))]
+#[schemars(transform = RecursiveTransform(absent_not_null), extend("x-kubernetes-validations" = schema::bounds()))]
 pub struct FlexDaemonsetTemplateSpec {
     /// Percent of the node's allocatable cpu.
     #[schemars(range(min = 1, max = 100))]

@@ -1,7 +1,6 @@
 //! What the API server checks itself. Rules that hold for one field are written at that field: an object that was stored
 //! before the rule was there may keep that field as it is, and only a change of it is checked.
 
-use schemars::Schema;
 use serde_json::{Value, json};
 
 /// An empty string counts as unset, as it does in FlexDaemonsets.
@@ -26,17 +25,4 @@ pub(super) fn bounds() -> Value {
             })
         })
         .into()
-}
-
-/// An optional field that is unset is absent. Without `nullable`, as in FlexDaemonsets' definition, a `null` is never stored
-/// and no rule ever meets one.
-pub(super) fn absent_not_null(schema: &mut Schema) {
-    let Some(Value::Array(types)) = schema.get_mut("type") else {
-        return;
-    };
-    types.retain(|one| one != "null");
-    if let [only] = &types[..] {
-        let only = only.clone();
-        schema.insert("type".to_owned(), only);
-    }
 }

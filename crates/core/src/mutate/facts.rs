@@ -5,7 +5,11 @@ use std::{
 
 use podwright_api::flex::FlexDaemonsetTemplateSpec;
 
-use crate::{pod::OwnerReference, sizing::NodeFacts};
+use crate::{
+    distribution::{Ask, Place, Rule},
+    pod::OwnerReference,
+    sizing::NodeFacts,
+};
 
 /// Something beside the pod that a decision rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +35,22 @@ pub enum Lookup {
         /// Its name.
         name: String,
     },
+    /// The PodDistributors of a namespace.
+    Rules {
+        /// The namespace.
+        namespace: String,
+    },
+    /// A place for a pod by a PodDistributor. To look is to take it, unless it is a dry run.
+    Place {
+        /// The rule's namespace.
+        namespace: String,
+        /// The rule's name.
+        rule: String,
+        /// The pod.
+        ask: Box<Ask>,
+        /// Whether nothing may come of it.
+        dry_run: bool,
+    },
 }
 
 impl std::fmt::Display for Lookup {
@@ -39,6 +59,8 @@ impl std::fmt::Display for Lookup {
             Self::Workload { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
             Self::Template { name } => write!(f, "FlexDaemonsetTemplate {name}"),
             Self::Node { name } => write!(f, "Node {name}"),
+            Self::Rules { namespace } => write!(f, "PodDistributors of {namespace}"),
+            Self::Place { namespace, rule, .. } => write!(f, "place by PodDistributor {namespace}/{rule}"),
         }
     }
 }
@@ -52,6 +74,10 @@ pub enum Fact {
     Template(Arc<FlexDaemonsetTemplateSpec>),
     /// Of a node.
     Node(Arc<NodeFacts>),
+    /// Of a namespace.
+    Rules(Arc<[Arc<Rule>]>),
+    /// Of a pod.
+    Place(Place),
 }
 
 /// What is known of an object that makes pods.
@@ -120,6 +146,24 @@ impl Facts {
     pub fn template(&self, lookup: &Lookup) -> Known<&FlexDaemonsetTemplateSpec> {
         self.get(lookup).and_then(|fact| match fact {
             Fact::Template(template) => Some(&**template),
+            _ => None,
+        })
+    }
+
+    /// What is known about a namespace's rules.
+    #[must_use]
+    pub fn rules(&self, lookup: &Lookup) -> Known<&[Arc<Rule>]> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Rules(rules) => Some(&**rules),
+            _ => None,
+        })
+    }
+
+    /// What is known about a pod's place.
+    #[must_use]
+    pub fn place(&self, lookup: &Lookup) -> Known<&Place> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Place(place) => Some(place),
             _ => None,
         })
     }

@@ -115,7 +115,8 @@ mod tests {
         sizing::NodeFacts,
     };
 
-    const REQUEST: Request<'static> = Request { ask: Ask::Create, namespace: "default" };
+    const REQUEST: Request<'static> =
+        Request { ask: Ask::Create, namespace: "default", uid: "2f1c9d6e-0b1a", dry_run: false };
 
     fn pipeline() -> Pipeline {
         let peer_pods = PeerPods::new(&PeerPodsConfig::default()).unwrap();
@@ -183,6 +184,7 @@ mod tests {
                 allocatable: serde_json::from_value(json!({"cpu": "8", "memory": "16Gi"})).unwrap(),
                 ..NodeFacts::default()
             })),
+            Lookup::Rules { .. } | Lookup::Place { .. } => panic!("nobody here spreads pods"),
         }
     }
 

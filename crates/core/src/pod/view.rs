@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use podwright_api::distributor::Toleration;
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
 use super::placement::{Affinity, OwnerReference};
@@ -43,6 +44,8 @@ impl PodView {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
+    /// Its name; empty while the API server has yet to make it up.
+    pub name: String,
     /// Annotations, if there are any.
     pub annotations: Option<BTreeMap<String, String>>,
     /// Labels, if there are any.
@@ -58,6 +61,10 @@ pub struct Metadata {
 pub struct Spec {
     /// The node that it is bound to, once it is.
     pub node_name: Option<String>,
+    /// Labels that its node must have.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that it puts up with.
+    pub tolerations: Option<Vec<Toleration>>,
     /// Where it may run, of which only the node by name is of interest.
     pub affinity: Option<Affinity>,
     /// The RuntimeClass by name.

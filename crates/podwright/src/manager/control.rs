@@ -9,6 +9,9 @@ use podwright_api::{Feature, config::Config};
 use podwright_controllers::{
     caches::{self, Caches},
     capacity::{Capacity, CapacityMetrics},
+    distribution::{
+        Census, Desk, Distribution, DistributionChanges, DistributionMetrics, DistributionWatches,
+    },
     lookups::Lookups,
     registration::Registration,
     sizing::{Changes, Sizing, SizingMetrics},
@@ -32,11 +35,16 @@ pub(super) struct Control<'a> {
 pub(super) struct ControlMetrics {
     capacity: CapacityMetrics,
     sizing: SizingMetrics,
+    distribution: DistributionMetrics,
 }
 
 impl ControlMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        Self { capacity: CapacityMetrics::register(registry), sizing: SizingMetrics::register(registry) }
+        Self {
+            capacity: CapacityMetrics::register(registry),
+            sizing: SizingMetrics::register(registry),
+            distribution: DistributionMetrics::register(registry),
+        }
     }
 }
 
@@ -49,9 +57,24 @@ impl Control<'_> {
     /// Starts caches and controllers of the features that are switched on, and gives admission what it looks up.
     pub(super) fn start(&self, metrics: ControlMetrics) -> anyhow::Result<Arc<dyn FactSource>> {
         let (node_watch, nodes) = caches::nodes();
+        let (deleted, deleted_nodes) = mpsc::unbounded_channel();
         let (daemon_set_watch, daemon_sets) = caches::daemon_sets();
         let (template_watch, templates) = caches::templates();
-        let caches = Caches { nodes, daemon_sets, templates };
+        let (replica_set_watch, replica_sets) = caches::replica_sets();
+        let (rule_watch, rules) = caches::rules();
+        let caches = Caches { nodes, daemon_sets, templates, replica_sets, rules };
+        let desk = if self.config.has(Feature::Distribution) {
+            let nodes = node_watch.subscribe().context("nodes cannot be subscribed to")?;
+            let watches = DistributionWatches {
+                nodes,
+                deleted_nodes,
+                rules: rule_watch,
+                replica_sets: replica_set_watch,
+            };
+            Some(self.distribute(watches, &caches, metrics.distribution)?)
+        } else {
+            None
+        };
         if self.config.has(Feature::PeerPods) {
             let changes = node_watch.subscribe().context("nodes cannot be subscribed to")?;
             let capacity = Capacity {
@@ -89,8 +112,47 @@ impl Control<'_> {
         }
         let (client, synced) = (self.client.clone(), self.readiness.gate("node cache"));
         let resource = self.config.peer_pods.resource.clone();
-        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, synced, cancel));
-        Ok(Arc::new(CachedFacts(Lookups { client: self.client.clone(), caches })))
+        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, deleted, synced, cancel));
+        Ok(Arc::new(CachedFacts(Lookups { client: self.client.clone(), caches, desk })))
+    }
+
+    /// Starts what spreads pods, and gives the desk at which they get their places.
+    fn distribute(
+        &self,
+        watches: DistributionWatches,
+        caches: &Caches,
+        metrics: DistributionMetrics,
+    ) -> anyhow::Result<Desk> {
+        let DistributionWatches { nodes, deleted_nodes, rules: rule_watch, replica_sets: replica_set_watch } =
+            watches;
+        let (deleted, deleted_rules) = mpsc::unbounded_channel();
+        let (pod_news, pods) = mpsc::unbounded_channel();
+        let changes = DistributionChanges {
+            nodes,
+            deleted_nodes,
+            book: rule_watch.subscribe().context("rules cannot be subscribed to")?,
+            rules: rule_watch.subscribe().context("rules cannot be subscribed to")?,
+            deleted_rules,
+            pods,
+        };
+        let census = Census::new(caches.clone());
+        let desk = Desk::new(self.client.clone(), census.clone(), metrics.clone());
+        let roster = census.roster.clone();
+        let distribution = Distribution {
+            client: self.client.clone(),
+            config: self.config.clone(),
+            leadership: self.leadership.clone(),
+            census,
+            metrics,
+        };
+        self.run("distribution", |cancel| distribution.run(changes, cancel));
+        let (client, synced) = (self.client.clone(), self.readiness.gate("pod cache"));
+        self.run("pod watch", |cancel| roster.watch(client, pod_news, synced, cancel));
+        let (client, synced) = (self.client.clone(), self.readiness.gate("replicaset cache"));
+        self.run("replicaset watch", |cancel| replica_set_watch.watch_replica_sets(client, synced, cancel));
+        let (client, synced) = (self.client.clone(), self.readiness.gate("rule cache"));
+        self.run("rule watch", |cancel| rule_watch.watch_rules(client, deleted, synced, cancel));
+        Ok(desk)
     }
 
     /// Starts to keep our registration right.

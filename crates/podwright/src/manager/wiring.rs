@@ -9,7 +9,7 @@ use podwright_api::{
     Feature,
     config::{Config, LogFormat},
 };
-use podwright_core::mutate::{Mutator, PeerPods, Pipeline, Sizing};
+use podwright_core::mutate::{Distribution, Mutator, PeerPods, Pipeline, Sizing};
 use podwright_runtime::{
     http::{self, ServeOptions},
     lease::Leadership,
@@ -119,6 +119,7 @@ fn pipeline(config: &Config) -> anyhow::Result<Pipeline> {
     let mut mutators: Vec<Box<dyn Mutator>> = Vec::new();
     for feature in &config.features {
         mutators.push(match feature {
+            Feature::Distribution => Box::new(Distribution::new(&config.distribution)),
             Feature::Sizing => Box::new(Sizing::new(&config.sizing)),
             Feature::PeerPods => Box::new(PeerPods::new(&config.peer_pods).context("configuration")?),
         });

@@ -7,6 +7,7 @@
 mod availability;
 mod bad_input;
 mod capacity;
+mod distribution;
 mod https;
 mod injector;
 mod labs;

@@ -75,9 +75,10 @@ e2e: need-cargo need-go ## Only the tests on the real control plane
 	$(CARGO) test --locked --package podwright --test e2e -- $(TEST)
 
 .PHONY: bench
-bench: need-cargo need-go ## Measure: admission, sizing (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
+bench: need-cargo need-go ## Measure: admission, sizing, distribution (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
 	$(CARGO) run --release --locked --package xtask -- bench $(or $(BENCH_ARGS),admission)
 	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench sizing)
+	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench distribution)
 
 .PHONY: generate-certs
 generate-certs: need-cargo ## Write ./_certs/{ca.crt,tls.crt,tls.key} for --cert-dir

@@ -44,6 +44,14 @@ pub struct Caches {
     pub rules: Store<PodDistributor>,
 }
 
+/// What subscribers of a watch are not told.
+enum News<'k, K> {
+    /// This one is gone.
+    Deleted(&'k K),
+    /// The cache has been filled, or filled anew: any may be gone.
+    Relisted,
+}
+
 /// What fills one cache.
 pub struct Watch<K: 'static + Resource<DynamicType = ()> + Clone> {
     writer: Writer<K>,
@@ -68,7 +76,7 @@ where
         self,
         client: Client,
         prune: impl Fn(&mut K) + Send + 'static,
-        deleted: impl Fn(&K) + Send + 'static,
+        told: impl Fn(News<'_, K>) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
@@ -76,14 +84,14 @@ where
         let events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
             .default_backoff()
             .filter_map(|event| std::future::ready(event.map(readable).transpose()));
-        self.follow(events, prune, deleted, synced, cancel).await;
+        self.follow(events, prune, told, synced, cancel).await;
     }
 
     async fn follow(
         self,
         events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
         prune: impl Fn(&mut K) + Send + 'static,
-        deleted: impl Fn(&K) + Send + 'static,
+        told: impl Fn(News<'_, K>) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
@@ -92,9 +100,12 @@ where
             .modify(prune)
             .reflect_shared(self.writer)
             .inspect_ok(move |event| match event {
-                watcher::Event::InitDone => synced.open(),
                 // Subscribers are not told of these.
-                watcher::Event::Delete(object) => deleted(object),
+                watcher::Event::InitDone => {
+                    told(News::Relisted);
+                    synced.open();
+                }
+                watcher::Event::Delete(object) => told(News::Deleted(object)),
                 _ => {}
             })
             .boxed();
@@ -134,21 +145,21 @@ pub fn nodes() -> (Watch<Node>, Store<Node>) {
 }
 
 impl Watch<Node> {
-    /// Watches until cancelled; `synced` opens once all nodes are known, and those that go are told to `deleted` by name. Offers
-    /// of `vm_resource` are kept.
+    /// Watches until cancelled; `synced` opens once all nodes are known, and `deleted` is told when some may have gone. Offers of
+    /// `vm_resource` are kept.
     pub async fn watch_nodes(
         self,
         client: Client,
         vm_resource: String,
-        deleted: mpsc::UnboundedSender<String>,
+        deleted: mpsc::UnboundedSender<()>,
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let gone = move |node: &Node| {
+        let told = move |_: News<'_, Node>| {
             // Nobody may be listening.
-            let _ = deleted.send(node.name_any());
+            let _ = deleted.send(());
         };
-        self.run(client, move |node| nodes::prune(node, &vm_resource), gone, synced, cancel).await;
+        self.run(client, move |node| nodes::prune(node, &vm_resource), told, synced, cancel).await;
     }
 }
 
@@ -168,15 +179,14 @@ impl Watch<DaemonSet> {
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let gone = move |daemon_set: &DaemonSet| {
-            // Whoever listens ends with us.
-            let _ = deleted.send(format!(
-                "{}/{}",
-                daemon_set.namespace().unwrap_or_default(),
-                daemon_set.name_any()
-            ));
+        let told = move |news: News<'_, DaemonSet>| {
+            if let News::Deleted(daemon_set) = news {
+                let namespace = daemon_set.namespace().unwrap_or_default();
+                // Whoever listens ends with us.
+                let _ = deleted.send(format!("{namespace}/{}", daemon_set.name_any()));
+            }
         };
-        self.run(client, prune_daemon_set, gone, synced, cancel).await;
+        self.run(client, prune_daemon_set, told, synced, cancel).await;
     }
 }
 
@@ -220,20 +230,22 @@ pub fn rules() -> (Watch<PodDistributor>, Store<PodDistributor>) {
 }
 
 impl Watch<PodDistributor> {
-    /// Watches until cancelled; `synced` opens once all rules are known, and the namespaces of those that go are told to
-    /// `deleted`.
+    /// Watches until cancelled. `synced` opens once all rules are known and `gone` has been told so; it is also told of those that
+    /// go, by namespace and name.
     pub async fn watch_rules(
         self,
         client: Client,
-        deleted: mpsc::UnboundedSender<String>,
+        gone: impl Fn(Option<(String, String)>) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let gone = move |rule: &PodDistributor| {
-            // Whoever listens ends with us.
-            let _ = deleted.send(rule.namespace().unwrap_or_default());
+        let told = move |news: News<'_, PodDistributor>| {
+            gone(match news {
+                News::Deleted(rule) => Some((rule.namespace().unwrap_or_default(), rule.name_any())),
+                News::Relisted => None,
+            });
         };
-        self.run(client, prune_metadata, gone, synced, cancel).await;
+        self.run(client, prune_metadata, told, synced, cancel).await;
     }
 }
 

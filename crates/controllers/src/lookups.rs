@@ -48,8 +48,9 @@ impl Lookups {
                 };
                 Ok(template.map(|template| Fact::Template(Arc::new(template.spec.clone()))))
             }
-            Lookup::Rules { namespace } => {
-                Ok(self.desk.as_ref().and_then(|desk| desk.census().rules(namespace)).map(Fact::Rules))
+            Lookup::Rules { namespace, maker } => {
+                let Some(desk) = &self.desk else { return Ok(None) };
+                Ok(desk.rules(namespace, maker.as_deref()).await.map(Fact::Rules))
             }
             Lookup::Place { namespace, rule, ask, dry_run } => {
                 let Some(desk) = &self.desk else { return Ok(None) };

@@ -7,7 +7,10 @@ use k8s_openapi::{
     api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus},
     apimachinery::pkg::api::resource::Quantity as Text,
 };
-use kube::{ResourceExt, runtime::reflector::ReflectHandle};
+use kube::{
+    ResourceExt,
+    runtime::reflector::{ObjectRef, ReflectHandle, Store},
+};
 use podwright_core::{pod::ResourceList, sizing::NodeFacts};
 
 use crate::capacity;
@@ -73,6 +76,7 @@ pub(crate) fn share_changes(nodes: ReflectHandle<Node>) -> impl Stream<Item = ()
 /// has, or because it goes.
 pub(crate) fn placement_changes(
     nodes: ReflectHandle<Node>,
+    store: Store<Node>,
 ) -> impl Stream<Item = ()> + Send + Sync + 'static {
     type Taken = (NodeFacts, Option<NodeSpec>, Option<String>);
     let mut known: BTreeMap<String, Taken> = BTreeMap::new();
@@ -85,6 +89,9 @@ pub(crate) fn placement_changes(
         let changed = known.get(&name) != Some(&now);
         if changed {
             known.insert(name, now);
+        }
+        if known.len() > 2 * store.len() {
+            known.retain(|name, _| store.get(&ObjectRef::new(name)).is_some());
         }
         std::future::ready(changed.then_some(()))
     })

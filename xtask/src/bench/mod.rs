@@ -4,6 +4,7 @@
 //! anything.
 
 mod cluster;
+mod distribution;
 mod load;
 mod server;
 
@@ -37,6 +38,9 @@ pub(crate) struct BenchArgs {
     /// sizing: how many templates are cached
     #[arg(long, default_value_t = 50)]
     templates: usize,
+    /// distribution: how many pods a burst has
+    #[arg(long, default_value_t = 1000)]
+    pods: usize,
     /// How many connections send reviews
     #[arg(long, default_value_t = 32)]
     connections: usize,
@@ -54,6 +58,8 @@ enum Benchmark {
     Admission,
     /// Reviews of DaemonSet pods in a large cluster, beside reviews of peer pods
     Sizing,
+    /// Pods of one hot rule, created through the API server, with one and with three replicas
+    Distribution,
 }
 
 pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
@@ -64,6 +70,7 @@ pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
     match arguments.benchmark {
         Benchmark::Admission => admission(arguments),
         Benchmark::Sizing => sizing(arguments),
+        Benchmark::Distribution => distribution::run(arguments.pods),
     }
 }
 

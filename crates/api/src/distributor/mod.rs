@@ -3,6 +3,7 @@
 //! `distribution` and `target` mean what they mean in Versprei. All else is optional and changes nothing while it is unset.
 
 mod schema;
+mod spelling;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -49,17 +50,22 @@ pub struct PodDistributorSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub strategy: Strategy,
     /// What becomes of pods whose entry has no node or no room for them: they stay pending (Wait, the default), or go to another
-    /// entry until there is room again (Spill).
+    /// entry (Spill). With Spill, as many as the entry lacks for that return by eviction once it can take them again. While it
+    /// has no node at all, one pod now and then tries it, so that a pool which grows when pods wait for it does: after a minute
+    /// at first, then after twice as long each time, up to an hour. With mode Preferred the scheduler sees to all that, and Spill
+    /// changes nothing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub when_unsatisfiable: WhenUnsatisfiable,
-    /// With Spill: how long a pod may be unschedulable before it goes elsewhere. Unset: 15.
+    /// With Spill: how long a pod may be unschedulable before it goes elsewhere. Unset: 15. More suits pools whose nodes take
+    /// longer to come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86400))]
     pub spill_after_seconds: Option<i32>,
     /// Whether a pod must run on nodes of its entry (Required, the default), or only rather there than elsewhere (Preferred).
     #[serde(default, skip_serializing_if = "is_default")]
     pub mode: Mode,
-    /// Whether running pods are moved when the ratio is off.
+    /// Whether running pods are moved whenever the ratio is off: after a change of weights, labels or nodes, or when pods are in
+    /// no entry. Without it, only those are moved that return from a spill.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rebalance: Rebalance,
 }
@@ -87,15 +93,19 @@ pub struct Entry {
 pub struct Toleration {
     /// The taint's key. Unset, with operator Exists: every taint.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 317), extend("pattern" = schema::TAINT_KEY))]
     pub key: Option<String>,
-    /// Equal (the default) or Exists, or another that the cluster knows.
+    /// Equal (the default) or Exists; Lt or Gt where the cluster knows them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = schema::OPERATORS))]
     pub operator: Option<String>,
-    /// With Equal: the taint's value.
+    /// With Equal: the taint's value. With Lt or Gt: a whole number.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
     pub value: Option<String>,
     /// NoSchedule, PreferNoSchedule or NoExecute. Unset: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = schema::EFFECTS))]
     pub effect: Option<String>,
     /// With NoExecute: for how long.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +144,7 @@ pub enum WhenUnsatisfiable {
     /// They stay pending.
     #[default]
     Wait,
-    /// They go to another entry until there is room again.
+    /// They go to another entry, and return when there is room again.
     Spill,
 }
 
@@ -148,14 +158,14 @@ pub enum Mode {
     Preferred,
 }
 
-/// Whether running pods are moved when the ratio is off.
+/// Whether running pods are moved whenever the ratio is off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rebalance {
     /// Moves them, by eviction, so disruption budgets hold. Unset: false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub enabled: bool,
-    /// At most so many a minute. Unset: 6.
+    /// At most so many a minute, those that return from a spill included. Unset: 6, with Spill 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 600))]
     pub max_per_minute: Option<i32>,
@@ -178,6 +188,14 @@ impl Rebalance {
 }
 
 impl Target {
+    /// What it is called in a rule's status, such as `Deployment.apps/web`. Its version makes no difference.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let group = self.api_version.as_deref().and_then(|version| version.rsplit_once('/'));
+        let group = group.map(|(group, _)| format!(".{group}")).unwrap_or_default();
+        format!("{}{group}/{}", self.kind(), self.name)
+    }
+
     /// Its kind.
     #[must_use]
     pub fn kind(&self) -> &str {

@@ -24,10 +24,18 @@ pub(super) fn weight() -> Value {
     ])
 }
 
-/// As long as a label's value can be, which also bounds what the rules above may cost.
+/// As long as a label's value can be, which also bounds what the rules above may cost, and of its characters.
 pub(super) fn label_value() -> Value {
-    json!({"type": "string", "maxLength": 63})
+    json!({"type": "string", "maxLength": 63, "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"})
 }
+
+/// A domain or none, then a name. Empty: none.
+pub(super) const TAINT_KEY: &str =
+    "^(([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+
+/// As pods may have them. Empty is unset. Enumerations and patterns cost none of what the API server grants to rules.
+pub(super) const OPERATORS: [&str; 5] = ["", "Equal", "Exists", "Lt", "Gt"];
+pub(super) const EFFECTS: [&str; 4] = ["", "NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) fn kind() -> Value {
     json!([{
@@ -42,8 +50,18 @@ pub(super) fn name() -> Value {
 }
 
 pub(super) fn toleration() -> Value {
-    json!([{
-        "rule": "(has(self.key) && size(self.key) > 0) || (has(self.operator) && self.operator == 'Exists')",
-        "message": "a toleration without a key tolerates every taint and needs operator: Exists",
-    }])
+    json!([
+        {
+            "rule": "(has(self.key) && size(self.key) > 0) || (has(self.operator) && self.operator == 'Exists')",
+            "message": "a toleration without a key tolerates every taint and needs operator: Exists",
+        },
+        {
+            "rule": "!has(self.value) || size(self.value) == 0 || !has(self.operator) || self.operator != 'Exists'",
+            "message": "operator: Exists takes no value",
+        },
+        {
+            "rule": "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            "message": "tolerationSeconds need effect: NoExecute",
+        },
+    ])
 }

@@ -15,6 +15,13 @@ pub struct PodDistributorStatus {
     /// How it fares in one word: Balanced, Unbalanced, Unsatisfied, NoPods, Shadowed or Invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
+    /// The target that the rule is in force for, such as `Deployment.apps/web`. Unset while it is not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Since when it has been in force for that target (seconds since 1970). Pods that are older stay where they are, even if no
+    /// webhook placed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_force_since: Option<i64>,
     /// The generation of the rule that this speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -59,12 +66,23 @@ pub struct EntryStatus {
     /// Why not, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// While NoRoom: not tried again before (seconds since 1970).
+    /// With Spill, while NoRoom or NoNodes: not tried again before (seconds since 1970). Once it has opened: when it did, which
+    /// stays for a minute and `spillAfterSeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<i64>,
-    /// While NoRoom: for how many seconds it was set aside, which doubles when it is full again at once.
+    /// With Spill: for how many seconds it was set aside. Stays for as long as `retryAt` does, and doubles if the entry closes
+    /// again by then, or a pod that tried it found no node: from 60 to 3600.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_aside_for: Option<i64>,
+    /// With Spill, while NoNodes and after `retryAt`: it takes pods up to so many, which is one more than it had, so that a pool
+    /// that grows only for pods that wait gets one. If that one waits for longer than `spillAfterSeconds`, the entry is set
+    /// aside again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to: Option<i32>,
+    /// With Spill: since when pods that belong here are elsewhere because it had no node or no room for them (seconds since
+    /// 1970). They return once it has. Unset when it has its share again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spilled_since: Option<i64>,
 }
 
 /// Whether an entry can take pods.

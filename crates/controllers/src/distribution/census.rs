@@ -1,7 +1,7 @@
 //! Whose pods are whose: rules, the pods that each counts, and the room that nodes have.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -57,29 +57,49 @@ impl Census {
         }
     }
 
-    /// The pods for which a rule counts, active or not.
-    #[must_use]
-    pub fn members(&self, rule: &Rule) -> Vec<Arc<Member>> {
+    /// Reads the rules of all namespaces anew.
+    pub(super) fn refresh_all(&self) {
+        let rules = self.caches.rules.state();
+        let known: Vec<String> = {
+            let book = self.book.0.read().unwrap_or_else(PoisonError::into_inner);
+            book.keys().cloned().collect()
+        };
+        let namespaces: HashSet<String> =
+            rules.iter().filter_map(|rule| rule.namespace()).chain(known).collect();
+        for namespace in namespaces {
+            self.refresh(&namespace);
+        }
+    }
+
+    /// These rules are there, although the watch may not have told of them yet.
+    pub(super) fn learn(&self, namespace: &str, rules: &[PodDistributor]) {
+        let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
+        let known = book.get(namespace).cloned().unwrap_or_else(|| Arc::from([]));
+        let new = rules.iter().filter(|rule| known.iter().all(|known| known.name != rule.name_any()));
+        let new: Vec<Arc<Rule>> = new.map(|rule| Arc::new(without_ledger(rule))).collect();
+        if !new.is_empty() {
+            book.insert(namespace.to_owned(), known.iter().cloned().chain(new).collect());
+        }
+    }
+
+    /// Of all pods of its namespace, those for which a rule counts, active or not.
+    pub(super) fn members(&self, rule: &Rule, groups: &[Group]) -> Vec<Arc<Member>> {
         let Some(rules) = self.rules(&rule.namespace) else {
             return Vec::new();
         };
-        let counts = |group: &Group| {
+        let counts = |group: &&Group| {
             let Some(first) = group.first() else { return false };
             let lineage = self.lineage(first);
             governing(&rules, &lineage).is_some_and(|governing| governing.name == rule.name)
         };
-        self.roster.groups(&rule.namespace).into_iter().filter(counts).flatten().collect()
+        groups.iter().filter(counts).flatten().cloned().collect()
     }
 
     /// How many active pods of a revision each entry has.
-    #[must_use]
-    pub fn counts(&self, rule: &Rule, revision: &str) -> Vec<u64> {
+    pub(super) fn counts(&self, rule: &Rule, members: &[Arc<Member>], revision: &str) -> Vec<u64> {
         let mut counts = vec![0; rule.entries().len()];
-        for member in self.members(rule) {
-            if member.is_active()
-                && member.revision == revision
-                && let Some(entry) = rule.entry_of(&member, |node| self.labels(node))
-            {
+        for member in members.iter().filter(|member| member.is_active() && member.revision == revision) {
+            if let Some(entry) = rule.entry_of(member, |node| self.labels(node)) {
                 counts[entry] += 1;
             }
         }
@@ -97,7 +117,7 @@ impl Census {
             return Lineage { owners: Vec::new(), app: member.app.clone() };
         };
         let mut owners = vec![owner.clone()];
-        if owner.kind == "ReplicaSet" {
+        if (owner.api_version.as_str(), owner.kind.as_str()) == ("apps/v1", "ReplicaSet") {
             let key = ObjectRef::new(&owner.name).within(&member.namespace);
             match self.caches.replica_sets.get(&key) {
                 Some(found) => owners.extend(controller_of(found.owner_references())),

@@ -11,14 +11,15 @@ use std::{
 
 use kube::{
     Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
+    core::DeserializeGuard,
     runtime::reflector::ObjectRef,
 };
 use podwright_api::distributor::PodDistributor;
-use podwright_core::distribution::{Ask, Ledger, Place, Scene, Sequence, Weights};
+use podwright_core::distribution::{Ask, Ledger, Place, Rule, Scene, Sequence, Ticket, Weights};
 use serde_json::json;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{OnceCell, mpsc, oneshot},
     time::Instant,
 };
 
@@ -35,11 +36,11 @@ const GATHER: Duration = Duration::from_millis(8);
 const BUSY: Duration = Duration::from_millis(200);
 /// How long a counter stays open without anybody coming.
 const IDLE: Duration = Duration::from_mins(1);
-/// How long it is tried to write places down. The API server waits two seconds for Versprei's webhook.
-const PATIENCE: Duration = Duration::from_millis(1200);
+/// How long it is tried at least, for whoever has waited that long already.
+const SOME_PATIENCE: Duration = Duration::from_millis(200);
 
-/// How often it is counted again because pods have changed meanwhile.
-const COUNTS: usize = 20;
+/// How many workloads are remembered before all are forgotten.
+const MAKERS: usize = 50_000;
 
 type Key = (String, String);
 
@@ -49,11 +50,16 @@ pub struct Desk {
     client: Client,
     census: Census,
     metrics: DistributionMetrics,
+    /// How long it is tried to write places down.
+    patience: Duration,
     counters: Arc<Mutex<HashMap<Key, mpsc::UnboundedSender<Order>>>>,
+    /// Workloads that have asked for a pod before.
+    makers: Arc<Mutex<HashMap<Key, Arc<OnceCell<()>>>>>,
 }
 
 struct Order {
     ask: Ask,
+    since: Instant,
     answer: oneshot::Sender<Option<Place>>,
 }
 
@@ -64,13 +70,17 @@ struct Counter {
     /// The rule as we last wrote or read it, which may be newer than what the watch has told.
     latest: Option<Arc<PodDistributor>>,
     sequence: Option<(Weights, Sequence)>,
+    /// Places that could not be written down, to be written with the next.
+    unwritten: Vec<Ticket>,
 }
 
 impl Desk {
-    /// Gives places by these rules.
+    /// Gives places by these rules, to pods for which the API server waits so long.
     #[must_use]
-    pub fn new(client: Client, census: Census, metrics: DistributionMetrics) -> Self {
-        Self { client, census, metrics, counters: Arc::default() }
+    pub fn new(client: Client, census: Census, metrics: DistributionMetrics, timeout: Duration) -> Self {
+        // A place that is not written down may cost the ratio, a pod that slips by is made anew: so nearly all of the time.
+        let patience = timeout.mul_f64(0.7);
+        Self { client, census, metrics, patience, counters: Arc::default(), makers: Arc::default() }
     }
 
     /// What counting rests on.
@@ -79,21 +89,52 @@ impl Desk {
         &self.census
     }
 
+    /// The rules of a namespace. When a workload asks for a pod for the first time, they are looked at live, once: it and its rule
+    /// are often created together, and the watch may not have told of the rule yet.
+    pub async fn rules(&self, namespace: &str, maker: Option<&str>) -> Option<Arc<[Arc<Rule>]>> {
+        if let Some(maker) = maker {
+            let first = self.first_time((namespace.to_owned(), maker.to_owned()));
+            first.get_or_init(|| self.look(namespace)).await;
+        }
+        self.census.rules(namespace)
+    }
+
+    fn first_time(&self, maker: Key) -> Arc<OnceCell<()>> {
+        let mut makers = self.makers.lock().unwrap_or_else(PoisonError::into_inner);
+        if makers.len() >= MAKERS {
+            makers.clear();
+        }
+        makers.entry(maker).or_default().clone()
+    }
+
+    /// Looks at a namespace's rules live. Whoever cannot goes by what the watch has told.
+    async fn look(&self, namespace: &str) {
+        let api: Api<DeserializeGuard<PodDistributor>> = Api::namespaced(self.client.clone(), namespace);
+        match api.list(&ListParams::default()).await {
+            Ok(list) => {
+                let rules: Vec<PodDistributor> =
+                    list.items.into_iter().filter_map(|rule| rule.0.ok()).collect();
+                self.census.learn(namespace, &rules);
+            }
+            Err(error) => tracing::warn!(%namespace, %error, "failed to look at the rules of a namespace"),
+        }
+    }
+
     /// A place for the pod; none if the rule gives none. In a dry run nothing is written down.
     pub async fn place(&self, namespace: &str, rule: &str, ask: &Ask, dry_run: bool) -> Option<Place> {
         let key = (namespace.to_owned(), rule.to_owned());
         if dry_run {
             let mut counter = self.counter(key);
-            let object = counter.newest()?;
+            let object = counter.newest().await.ok().flatten()?;
             return counter.choose(&object, std::slice::from_ref(ask))?.1.pop().flatten();
         }
         let (answer, answered) = oneshot::channel();
-        self.queue(key, Order { ask: ask.clone(), answer });
+        self.queue(key, Order { ask: ask.clone(), since: Instant::now(), answer });
         answered.await.ok().flatten()
     }
 
     fn counter(&self, key: Key) -> Counter {
-        Counter { desk: self.clone(), key, latest: None, sequence: None }
+        Counter { desk: self.clone(), key, latest: None, sequence: None, unwritten: Vec::new() }
     }
 
     fn queue(&self, key: Key, order: Order) {
@@ -147,17 +188,19 @@ impl Counter {
     /// Gives places to all, and answers.
     async fn fill(&mut self, orders: Vec<Order>) {
         let asks: Vec<Ask> = orders.iter().map(|order| order.ask.clone()).collect();
-        let places = match tokio::time::timeout(PATIENCE, self.commit(&asks)).await {
+        let waited = orders.iter().map(|order| order.since.elapsed()).max().unwrap_or_default();
+        let patience = self.desk.patience.saturating_sub(waited).max(SOME_PATIENCE);
+        let places = match tokio::time::timeout(patience, self.commit(&asks)).await {
             Ok(Ok(places)) => places,
             failed => {
                 let error = match failed {
                     Ok(Err(error)) => error.to_string(),
-                    _ => format!("not within {} ms", PATIENCE.as_millis()),
+                    _ => format!("not within {} ms", patience.as_millis()),
                 };
                 let (namespace, rule) = &self.key;
                 tracing::warn!(%namespace, %rule, %error, "places were given that could not be written down");
                 self.desk.metrics.unrecorded.inc_by(asks.len() as u64);
-                self.unrecorded(&asks)
+                self.give_unwritten(&asks)
             }
         };
         let mut places = places.into_iter();
@@ -172,7 +215,7 @@ impl Counter {
         let api: Api<PodDistributor> = Api::namespaced(self.desk.client.clone(), &self.key.0);
         let name = self.key.1.clone();
         loop {
-            let Some(object) = self.newest() else {
+            let Some(object) = self.newest().await? else {
                 return Ok(Vec::new());
             };
             let Some((ledger, places)) = self.choose(&object, asks) else {
@@ -189,6 +232,7 @@ impl Counter {
                 Ok(written) => {
                     self.desk.metrics.ledger_writes.inc();
                     self.latest = Some(Arc::new(written));
+                    self.unwritten.clear();
                     return Ok(places);
                 }
                 Err(kube::Error::Api(status)) if status.code == 409 => {
@@ -204,14 +248,26 @@ impl Counter {
         }
     }
 
-    /// Places that no other replica knows of: better a little off than nowhere.
-    fn unrecorded(&mut self, asks: &[Ask]) -> Vec<Option<Place>> {
-        let chosen = self.newest().and_then(|object| self.choose(&object, asks));
-        chosen.map(|(_, places)| places).unwrap_or_default()
+    /// Places that no other replica knows of yet: better a little off than nowhere.
+    fn give_unwritten(&mut self, asks: &[Ask]) -> Vec<Option<Place>> {
+        let chosen = self.known().and_then(|object| self.choose(&object, asks));
+        let Some((ledger, places)) = chosen else { return Vec::new() };
+        let ids: Vec<&str> = asks.iter().map(|ask| ask.ticket.as_str()).collect();
+        self.unwritten.extend(ledger.of(&ids));
+        places
     }
 
-    /// The rule as the watch has told it or as we know it, whichever is newer.
-    fn newest(&self) -> Option<Arc<PodDistributor>> {
+    /// The rule, live if the watch has not told of it, or no longer does.
+    async fn newest(&self) -> Result<Option<Arc<PodDistributor>>, kube::Error> {
+        if let Some(known) = self.known() {
+            return Ok(Some(known));
+        }
+        let api: Api<PodDistributor> = Api::namespaced(self.desk.client.clone(), &self.key.0);
+        Ok(api.get_opt(&self.key.1).await?.map(Arc::new))
+    }
+
+    /// The rule as the watch has told it or as we have written it, whichever is newer.
+    fn known(&self) -> Option<Arc<PodDistributor>> {
         let key = ObjectRef::new(&self.key.1).within(&self.key.0);
         let watched = self.desk.census.caches.rules.get(&key)?;
         let ours = self
@@ -229,24 +285,23 @@ impl Counter {
         }
         let (_, sequence) = self.sequence.as_mut()?;
         let census = &self.desk.census;
-        let mut scene = Scene {
-            rule: &rule,
-            weights: &weights,
-            sequence,
-            counts: &|revision| census.counts(&rule, revision),
-            seen: &|ticket| census.roster.has_seen(ticket),
-            now: jiff::Timestamp::now().as_millisecond(),
-        };
-        // A pod that appears while we count would count twice or not at all.
-        let mut attempts = 0..COUNTS;
-        loop {
-            let version = census.roster.version();
-            let mut ledger = Ledger::read(&rule.status.reserved);
-            let places = ledger.place(asks, &mut scene);
-            if attempts.next().is_none() || census.roster.version() == version {
-                return Some((ledger, places));
-            }
-        }
+        let mut ledger = Ledger::read(&rule.status.reserved);
+        ledger.add(&self.unwritten);
+        let held = asks.iter().filter_map(|ask| ask.held.as_deref());
+        let view = census.roster.view(&rule.namespace, ledger.ids().chain(held));
+        let members = census.members(&rule, &view.groups);
+        let places = ledger.place(
+            asks,
+            &mut Scene {
+                rule: &rule,
+                weights: &weights,
+                sequence,
+                counts: &|revision| census.counts(&rule, &members, revision),
+                seen: &|ticket| view.seen.get(ticket).copied(),
+                now: jiff::Timestamp::now().as_millisecond(),
+            },
+        );
+        Some((ledger, places))
     }
 }
 

@@ -8,22 +8,25 @@
 mod census;
 mod desk;
 mod enact;
+mod memory;
 mod metrics;
 mod roster;
 mod rules;
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Node};
-use kube::{Client, core::PartialObjectMeta, runtime::reflector::ReflectHandle};
+use kube::{Client, ResourceExt, core::PartialObjectMeta, runtime::reflector::ReflectHandle};
 use podwright_api::{config::Config, distributor::PodDistributor};
-use podwright_runtime::lease::Leadership;
+use podwright_runtime::{lease::Leadership, probes::Readiness};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use census::Census;
 pub(crate) use census::controller_of;
 pub use desk::Desk;
+pub use memory::Memory;
 pub use metrics::DistributionMetrics;
 
 use crate::caches::Watch;
@@ -38,6 +41,10 @@ pub struct Distribution {
     pub leadership: Leadership,
     /// What is known of the cluster.
     pub census: Census,
+    /// Whether the caches are filled.
+    pub readiness: Readiness,
+    /// What is remembered of each rule.
+    pub memory: Arc<Memory>,
     /// What is counted.
     pub metrics: DistributionMetrics,
 }
@@ -46,8 +53,8 @@ pub struct Distribution {
 pub struct DistributionWatches {
     /// Changes of nodes.
     pub nodes: ReflectHandle<Node>,
-    /// Names of nodes that are gone.
-    pub deleted_nodes: mpsc::UnboundedReceiver<String>,
+    /// Told when nodes may have gone.
+    pub deleted_nodes: mpsc::UnboundedReceiver<()>,
     /// PodDistributors.
     pub rules: Watch<PodDistributor>,
     /// ReplicaSets.
@@ -58,14 +65,12 @@ pub struct DistributionWatches {
 pub struct DistributionChanges {
     /// Nodes.
     pub nodes: ReflectHandle<Node>,
-    /// Names of nodes that are gone.
-    pub deleted_nodes: mpsc::UnboundedReceiver<String>,
+    /// Told when nodes may have gone.
+    pub deleted_nodes: mpsc::UnboundedReceiver<()>,
     /// Rules, for the book of rules.
     pub book: ReflectHandle<PodDistributor>,
     /// Rules, for their own status.
     pub rules: ReflectHandle<PodDistributor>,
-    /// Namespaces of rules that are gone.
-    pub deleted_rules: mpsc::UnboundedReceiver<String>,
     /// Namespaces of pods that have come, changed or gone.
     pub pods: mpsc::UnboundedReceiver<String>,
 }
@@ -73,32 +78,30 @@ pub struct DistributionChanges {
 impl Distribution {
     /// Runs until cancelled.
     pub async fn run(self, changes: DistributionChanges, cancel: CancellationToken) {
-        let DistributionChanges { nodes, deleted_nodes, book, rules, deleted_rules, pods } = changes;
+        let DistributionChanges { nodes, deleted_nodes, book, rules, pods } = changes;
         let census = self.census.clone();
         tokio::join!(
-            keep_book(census, book, deleted_rules, cancel.clone()),
+            keep_book(census, book, cancel.clone()),
             rules::run(self, rules, (nodes, deleted_nodes), pods, cancel),
         );
+    }
+
+    /// What to do when a rule is gone, or, without one, when any may be.
+    pub fn forgetting(&self) -> impl Fn(Option<(String, String)>) + Send + 'static + use<> {
+        let (census, memory, metrics) = (self.census.clone(), self.memory.clone(), self.metrics.clone());
+        move |gone| match gone {
+            Some(key) => {
+                census.refresh(&key.0);
+                memory.forget(&key, &metrics);
+            }
+            None => census.refresh_all(),
+        }
     }
 }
 
 /// Keeps the book of rules, on every replica: admission reads it.
-async fn keep_book(
-    census: Census,
-    mut changes: ReflectHandle<PodDistributor>,
-    mut deleted: mpsc::UnboundedReceiver<String>,
-    cancel: CancellationToken,
-) {
-    use futures::StreamExt;
-    use kube::ResourceExt;
-    let kept = async {
-        loop {
-            tokio::select! {
-                Some(rule) = changes.next() => census.refresh(&rule.namespace().unwrap_or_default()),
-                Some(namespace) = deleted.recv() => census.refresh(&namespace),
-                else => return,
-            }
-        }
-    };
-    cancel.run_until_cancelled(kept).await;
+async fn keep_book(census: Census, mut changes: ReflectHandle<PodDistributor>, cancel: CancellationToken) {
+    while let Some(Some(rule)) = cancel.run_until_cancelled(changes.next()).await {
+        census.refresh(&rule.namespace().unwrap_or_default());
+    }
 }

@@ -1,10 +1,6 @@
 //! One rule at a time: what is known, what the core makes of it, and its status.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use k8s_openapi::{
@@ -23,19 +19,21 @@ use kube::{
 };
 use podwright_api::distributor::{PodDistributor, PodDistributorStatus};
 use podwright_core::{
-    distribution::{Finding, History, Ledger, Observed, Plan, plan, shadowing},
+    distribution::{Finding, Ledger, Observed, Plan, overlapping, plan, shadowing},
     registration,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Distribution, census, enact, metrics::EntryLabels};
+use super::{Distribution, census, enact};
 use crate::{capacity::elections, nodes};
 
 const RETRY: Duration = Duration::from_secs(3);
-/// Many pods change at a time: they are looked at together.
-const SETTLE: Duration = Duration::from_millis(300);
+/// Many pods change at a time: a rule is looked after no more often than this, and no less when there is cause.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long to wait for caches that are not filled yet.
+const UNREADY: Duration = Duration::from_millis(500);
 /// How many rules are looked after at once.
 const CONCURRENCY: u16 = 8;
 
@@ -43,16 +41,12 @@ const CONCURRENCY: u16 = 8;
 pub(super) struct Context {
     pub(super) distribution: Distribution,
     pub(super) recorder: Recorder,
-    /// What each rule has been through lately, by namespace and name.
-    histories: Mutex<HashMap<(String, String), History>>,
-    /// Entries that metrics show, by rule.
-    shown: Mutex<HashMap<(String, String), HashSet<String>>>,
 }
 
 pub(super) async fn run(
     distribution: Distribution,
     changes: ReflectHandle<PodDistributor>,
-    (nodes, deleted_nodes): (ReflectHandle<Node>, mpsc::UnboundedReceiver<String>),
+    (nodes, deleted_nodes): (ReflectHandle<Node>, mpsc::UnboundedReceiver<()>),
     pods: mpsc::UnboundedReceiver<String>,
     cancel: CancellationToken,
 ) {
@@ -60,19 +54,15 @@ pub(super) async fn run(
     let store = distribution.census.caches.rules.clone();
     let concerned = concerned_rules(pods, distribution.census.clone());
     let elections = elections(distribution.leadership.clone());
-    let context = Arc::new(Context {
-        recorder: Recorder::new(distribution.client.clone(), reporter),
-        distribution,
-        histories: Mutex::default(),
-        shown: Mutex::default(),
-    });
-    let settings = ControllerConfig::default().debounce(SETTLE).concurrency(CONCURRENCY);
+    let context =
+        Arc::new(Context { recorder: Recorder::new(distribution.client.clone(), reporter), distribution });
+    let known_nodes = context.distribution.census.caches.nodes.clone();
     Controller::for_shared_stream(changes, store)
-        .with_config(settings)
+        .with_config(ControllerConfig::default().concurrency(CONCURRENCY))
         .reconcile_on(concerned)
-        .reconcile_all_on(nodes::placement_changes(nodes))
+        .reconcile_all_on(nodes::placement_changes(nodes, known_nodes))
         .reconcile_all_on(futures::stream::unfold(deleted_nodes, |mut deleted| async move {
-            deleted.recv().await.map(|_| ((), deleted))
+            deleted.recv().await.map(|()| ((), deleted))
         }))
         .reconcile_all_on(elections)
         .graceful_shutdown_on(cancel.cancelled_owned())
@@ -109,37 +99,46 @@ fn concerned_rules(
 
 async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result<Action, kube::Error> {
     let namespace = object.namespace().unwrap_or_default();
-    let Distribution { census, leadership, config, .. } = &context.distribution;
-    if !leadership.is_current() || !registration::admits(config, &namespace) {
+    let Distribution { census, leadership, config, memory, readiness, metrics, .. } = &context.distribution;
+    let key = (namespace, object.name_any());
+    if !leadership.is_current() || !registration::admits(config, &key.0) {
+        memory.forget(&key, metrics);
         return Ok(Action::await_change());
     }
+    if !readiness.unmet().is_empty() {
+        return Ok(Action::requeue(UNREADY));
+    }
+    if let Err(early) = memory.enter(&key, PAUSE) {
+        return Ok(Action::requeue(early));
+    }
     let rule = census::rule(&object);
-    let rules = census.rules(&namespace).unwrap_or_else(|| Arc::from([]));
-    let members = census.members(&rule);
-    let rooms = census.rooms();
+    let rules = census.rules(&key.0).unwrap_or_else(|| Arc::from([]));
     let ledger = Ledger::read(&rule.status.reserved);
-    let key = (namespace, object.name_any());
+    let view = census.roster.view(&key.0, ledger.ids());
+    let seen = |ticket: &str| view.seen.get(ticket).copied();
+    let (members, rooms) = (census.members(&rule, &view.groups), census.rooms());
     let now = jiff::Timestamp::now();
-    let history = context.history(&key);
+    let history = memory.history(&key);
     let plan = plan(&Observed {
         rule: &rule,
         shadowed_by: shadowing(&rule, &rules).map(|other| other.name.as_str()),
+        overlapped_by: overlapping(&rule, &rules).map(|other| other.name.as_str()),
         members: &members,
         nodes: &rooms,
-        ledger_quiet: ledger.outstanding(|ticket| census.roster.has_seen(ticket)) == 0,
+        ledger_quiet: ledger.outstanding(seen) == 0,
         history: &history,
         now: now.as_second(),
     });
-    context.show(&key, &plan);
+    memory.show(&key, &plan, metrics);
     context.report(&object, &plan).await?;
     let mut history = plan.history.clone();
     let enacted = enact::all(&context, &object, &plan, &mut history, now.as_second()).await;
-    context.histories.lock().unwrap_or_else(PoisonError::into_inner).insert(key, history);
+    memory.remember(key, history);
     enacted?;
-    let tidied = context.tidy(&object, ledger, now.as_millisecond()).await?;
+    let tidied = context.tidy(&object, ledger, seen, now.as_millisecond()).await?;
     let wake = plan.wake_at.map(|at| (at - now.as_second()).max(1) * 1000);
     Ok([wake, tidied].into_iter().flatten().min().map_or_else(Action::await_change, |millis| {
-        Action::requeue(Duration::from_millis(u64::try_from(millis).unwrap_or_default().max(200)))
+        Action::requeue(Duration::from_millis(u64::try_from(millis).unwrap_or_default()).max(PAUSE))
     }))
 }
 
@@ -151,10 +150,6 @@ fn failed(rule: Arc<PodDistributor>, error: &kube::Error, context: Arc<Context>)
 }
 
 impl Context {
-    fn history(&self, key: &(String, String)) -> History {
-        self.histories.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned().unwrap_or_default()
-    }
-
     /// Writes the status if it has changed, and tells what has.
     async fn report(&self, object: &PodDistributor, plan: &Plan) -> Result<(), kube::Error> {
         let before = object.status.clone().unwrap_or_default();
@@ -182,47 +177,26 @@ impl Context {
         &self,
         object: &PodDistributor,
         before: Ledger,
+        seen: impl Fn(&str) -> Option<i64>,
         now: i64,
     ) -> Result<Option<i64>, kube::Error> {
-        let seen = |ticket: &str| self.distribution.census.roster.has_seen(ticket);
         let mut after = before.clone();
-        after.tidy(seen, now);
+        after.tidy(&seen, now);
         if after != before && self.distribution.leadership.is_current() {
             let api: Api<PodDistributor> =
                 Api::namespaced(self.distribution.client.clone(), &object.namespace().unwrap_or_default());
-            let live = api.get(&object.name_any()).await?;
-            let mut ledger = Ledger::read(&census::rule(&live).status.reserved);
-            ledger.tidy(seen, now);
             let patch = json!({
-                "metadata": {"resourceVersion": live.resource_version()}, "status": {"reserved": ledger.write()},
+                "metadata": {"resourceVersion": object.resource_version()}, "status": {"reserved": after.write()},
             });
             match api.patch_status(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-                // Whoever was faster has tidied up too.
+                // Whoever was faster has tidied up too, or the watch will tell and it is tried again.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 written => {
                     written?;
                 }
             }
         }
-        Ok(after.due(seen).map(|due| (due - now).max(0)))
-    }
-
-    /// Shows the entries in metrics, and no longer those that are gone.
-    fn show(&self, (namespace, rule): &(String, String), plan: &Plan) {
-        let labels = |entry: &str| EntryLabels {
-            namespace: namespace.clone(),
-            rule: rule.clone(),
-            entry: entry.to_owned(),
-        };
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let now: HashSet<String> = plan.status.entries.iter().map(|entry| entry.entry.clone()).collect();
-        let before = shown.insert((namespace.clone(), rule.clone()), now.clone()).unwrap_or_default();
-        for gone in before.difference(&now) {
-            self.distribution.metrics.hide(&labels(gone));
-        }
-        for entry in &plan.status.entries {
-            self.distribution.metrics.show(&labels(&entry.entry), entry.desired, entry.actual);
-        }
+        Ok(after.due(&seen).map(|due| (due - now).max(0)))
     }
 }
 

@@ -8,10 +8,11 @@ use std::{
     sync::Arc,
 };
 
-use podwright_api::distributor::{Entry, Toleration};
+use podwright_api::distributor::{Entry, Strategy, Toleration};
 
 use super::{
     Labels, Member, Requests, Rule, Sequence, Weights, ledger,
+    rule::has,
     tolerance::{Taint, tolerates},
 };
 
@@ -99,7 +100,7 @@ pub(super) type Placed<'m> = (&'m Member, Option<usize>);
 pub(super) fn placed<'m>(rule: &Rule, members: &'m [Arc<Member>], nodes: &[NodeRoom]) -> Vec<Placed<'m>> {
     let nodes: HashMap<&str, &Arc<Labels>> =
         nodes.iter().map(|node| (node.name.as_str(), &node.labels)).collect();
-    let labels = |node: &str| nodes.get(node).map(|labels| Arc::clone(labels));
+    let labels = |node: &str| nodes.get(node).copied();
     members
         .iter()
         .filter(|member| member.is_active())
@@ -107,7 +108,8 @@ pub(super) fn placed<'m>(rule: &Rule, members: &'m [Arc<Member>], nodes: &[NodeR
         .collect()
 }
 
-/// How the pods of a workload are spread: its newest revision, unless one is named.
+/// How the pods of a workload are spread: its newest revision, unless one is named. Pods without a controller do not make one
+/// the newest while there are others.
 ///
 /// `members` are all pods for which the rule counts. Those on their way out, or at their end, are passed over. A StatefulSet's
 /// pods keep their number whatever their revision, so all of them are looked at together, and desired is what their numbers say.
@@ -129,21 +131,25 @@ pub(super) fn of(
     nodes: &[NodeRoom],
     revision: Option<&str>,
 ) -> Allocation {
-    let newest = placed.iter().max_by_key(|(member, _)| (member.created, &member.name));
+    // A pod that somebody made by hand does not start a revision while a controller has some.
+    let is_made = |(member, _): &&Placed<'_>| member.owner.is_some();
+    let by_hand = !placed.iter().any(|one| is_made(&one));
+    let made: Vec<&Placed<'_>> = placed.iter().filter(|one| by_hand || is_made(one)).collect();
+    let newest = made.iter().max_by_key(|(member, _)| (member.created, &member.name));
     let revision = revision.or_else(|| newest.map(|(member, _)| member.revision.as_str()));
     let ordinals: Option<Vec<u64>> =
-        (!placed.is_empty()).then(|| placed.iter().map(|(member, _)| ordinal(member)).collect()).flatten();
-    let counted: Vec<&Placed<'_>> = placed
-        .iter()
-        .filter(|(member, _)| ordinals.is_some() || Some(member.revision.as_str()) == revision)
-        .collect();
+        (!made.is_empty()).then(|| made.iter().map(|(member, _)| ordinal(member)).collect()).flatten();
+    let counted = if ordinals.is_some() {
+        made
+    } else {
+        placed.iter().filter(|(member, _)| Some(member.revision.as_str()) == revision).collect()
+    };
     let mut actual = vec![0; rule.entries().len()];
     for entry in counted.iter().filter_map(|(_, entry)| *entry) {
         actual[entry] += 1;
     }
-    let mut sequence = Sequence::new(weights);
     let desired = ordinals.map_or_else(
-        || sequence.prefix(counted.len() as u64),
+        || desired(rule, weights, counted.len()),
         |ordinals| by_ordinal(&mut Sequence::new(weights), &ordinals),
     );
     let sample = counted.iter().max_by_key(|(member, _)| (member.created, &member.name));
@@ -174,9 +180,24 @@ pub(super) fn of(
     }
 }
 
+/// What so many pods come to if they are made one after another.
+fn desired(rule: &Rule, weights: &Weights, pods: usize) -> Vec<u64> {
+    if rule.spec.strategy == Strategy::LargestDeficit {
+        return Sequence::new(weights).prefix(pods as u64);
+    }
+    let mut counts = vec![0; weights.len()];
+    for _ in 0..pods {
+        let Some(entry) = weights.first_fit(&counts, |_| true) else { break };
+        counts[entry] += 1;
+    }
+    counts
+}
+
 /// The number of a StatefulSet's pod.
 pub(super) fn ordinal(member: &Member) -> Option<u64> {
-    member.owner.as_ref().filter(|owner| owner.kind == "StatefulSet")?;
+    if !member.is_numbered() {
+        return None;
+    }
     member.name.rsplit_once('-')?.1.parse().ok()
 }
 
@@ -201,7 +222,11 @@ impl<'m> Stencil<'m> {
         let entry = entry.and_then(|entry| rule.entries().get(entry));
         let given =
             |toleration: &&Toleration| entry.is_some_and(|entry| entry.tolerations.contains(toleration));
-        let selected = |key: &str| entry.is_some_and(|entry| entry.node_label.contains_key(key));
+        // It may have been given another one, whose labels its node no longer has.
+        let marked =
+            |key: &str| member.mark.as_ref().is_some_and(|mark| mark.labels().any(|(given, _)| given == key));
+        let selected =
+            |key: &str| marked(key) || entry.is_some_and(|entry| entry.node_label.contains_key(key));
         Self {
             requests: member.requests,
             tolerations: member.tolerations.iter().filter(|one| !given(one)).collect(),
@@ -224,11 +249,6 @@ impl<'m> Stencil<'m> {
                 tolerates(tolerations, &node.taints) && stencil.selector.iter().all(selects)
             })
     }
-}
-
-/// Whether a node has all these labels.
-fn has(labels: &Labels, wanted: &Labels) -> bool {
-    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
 fn fits(node: &NodeRoom, stencil: Option<&Stencil<'_>>) -> u64 {

@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use podwright_api::distributor::{EntryState, Reserved, Strategy, WhenUnsatisfiable};
+use podwright_api::distributor::{EntryState, Reserved, Strategy};
 
 use super::{Rule, Sequence, Weights};
 
@@ -28,8 +28,8 @@ pub struct Ask {
     pub ticket: String,
     /// The revision that it belongs to.
     pub revision: String,
-    /// The ticket and entry that it says it has, from an earlier look at it.
-    pub held: Option<(String, String)>,
+    /// The ticket that it says it has, from an earlier look at it.
+    pub held: Option<String>,
 }
 
 /// A place for a pod.
@@ -39,8 +39,8 @@ pub struct Place {
     pub entry: usize,
     /// The ticket.
     pub ticket: String,
-    /// The deletion cost that keeps the ratio when the workload shrinks.
-    pub cost: i32,
+    /// The deletion cost that keeps the ratio when the workload shrinks. None: it has one already, from an earlier look.
+    pub cost: Option<i32>,
 }
 
 /// A place that has been given.
@@ -72,8 +72,8 @@ pub struct Scene<'s> {
     pub sequence: &'s mut Sequence,
     /// How many active pods of a revision each entry has.
     pub counts: &'s dyn Fn(&str) -> Vec<u64>,
-    /// Whether the pod of a ticket has been seen, now or earlier.
-    pub seen: &'s dyn Fn(&str) -> bool,
+    /// When the pod of a ticket was first seen, if it was, in milliseconds since 1970.
+    pub seen: &'s dyn Fn(&str) -> Option<i64>,
     /// Milliseconds since 1970.
     pub now: i64,
 }
@@ -118,29 +118,51 @@ impl Ledger {
         self.tickets.is_empty()
     }
 
+    /// The names of all tickets.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.tickets.iter().map(|ticket| ticket.id.as_str())
+    }
+
     /// How many places wait for a pod that has not been seen.
-    pub fn outstanding(&self, seen: impl Fn(&str) -> bool) -> usize {
-        self.tickets.iter().filter(|ticket| !seen(&ticket.id)).count()
+    pub fn outstanding(&self, seen: impl Fn(&str) -> Option<i64>) -> usize {
+        self.tickets.iter().filter(|ticket| seen(&ticket.id).is_none()).count()
+    }
+
+    /// Writes down places that have been given without it.
+    pub fn add(&mut self, tickets: &[Ticket]) {
+        for ticket in tickets {
+            if !self.ids().any(|id| id == ticket.id) {
+                self.tickets.push(ticket.clone());
+            }
+        }
+    }
+
+    /// The tickets of these names.
+    #[must_use]
+    pub fn of(&self, ids: &[&str]) -> Vec<Ticket> {
+        self.tickets.iter().filter(|ticket| ids.contains(&ticket.id.as_str())).cloned().collect()
     }
 
     /// When the next ticket can be taken out, in milliseconds since 1970.
     #[must_use]
-    pub fn due(&self, seen: impl Fn(&str) -> bool) -> Option<i64> {
-        let due = |ticket: &Ticket| ticket.at + if seen(&ticket.id) { LINGER } else { LIFETIME };
+    pub fn due(&self, seen: impl Fn(&str) -> Option<i64>) -> Option<i64> {
+        let due = |ticket: &Ticket| seen(&ticket.id).map_or(ticket.at + LIFETIME, |since| since + LINGER);
         self.tickets.iter().map(due).min()
     }
 
     /// Takes out what no longer counts: tickets of pods that everybody has had time to see, of pods that have been refused, and
     /// of pods that never appeared.
-    pub fn tidy(&mut self, seen: impl Fn(&str) -> bool, now: i64) {
-        let latest_seen = self.tickets.iter().filter(|ticket| seen(&ticket.id)).map(|ticket| ticket.at).max();
+    pub fn tidy(&mut self, seen: impl Fn(&str) -> Option<i64>, now: i64) {
+        let latest_seen =
+            self.tickets.iter().filter(|ticket| seen(&ticket.id).is_some()).map(|ticket| ticket.at).max();
         self.tickets.retain(|ticket| {
-            let age = now - ticket.at;
-            if seen(&ticket.id) {
-                return age < LINGER;
+            if let Some(since) = seen(&ticket.id) {
+                return now - since < LINGER;
             }
+            let age = now - ticket.at;
             let overtaken = latest_seen.is_some_and(|latest| latest > ticket.at);
-            age < if overtaken { REFUSED } else { LIFETIME }
+            // One from the future was given by a clock that is wrong, and would stay for as long as it is.
+            age > -LIFETIME && age < if overtaken { REFUSED } else { LIFETIME }
         });
     }
 
@@ -154,10 +176,7 @@ impl Ledger {
                     return Some(kept);
                 }
                 let counts = counts.entry(&ask.revision).or_insert_with(|| self.counts(&ask.revision, scene));
-                let entry = match Self::again(ask, scene) {
-                    Some(entry) => entry,
-                    None => choose(scene.rule, scene.weights, counts)?,
-                };
+                let entry = choose(scene.rule, scene.weights, counts)?;
                 counts[entry] += 1;
                 self.tickets.push(Ticket {
                     id: ask.ticket.clone(),
@@ -167,35 +186,26 @@ impl Ledger {
                 });
                 let position = scene.sequence.position(entry, counts[entry]);
                 let cost = i32::try_from(position).map_or(i32::MIN, |position| -position);
-                Some(Place { entry, ticket: ask.ticket.clone(), cost })
+                Some(Place { entry, ticket: ask.ticket.clone(), cost: Some(cost) })
             })
             .collect()
     }
 
-    /// The place that the pod got when it was looked at before.
-    fn kept(&self, ask: &Ask, scene: &mut Scene<'_>) -> Option<Place> {
-        let (held, _) = ask.held.as_ref()?;
-        let ticket = self.tickets.iter().find(|ticket| ticket.id == *held && !(scene.seen)(held))?;
-        let entry = scene.rule.entry(&ticket.entry)?;
-        let before = self.tickets.iter().take_while(|other| other.id != *held);
-        let nth = before.filter(|other| other.revision == ticket.revision && other.entry == ticket.entry);
-        let nth = (scene.counts)(&ticket.revision)[entry] + nth.count() as u64 + 1;
-        let cost = i32::try_from(scene.sequence.position(entry, nth)).map_or(i32::MIN, |position| -position);
-        Some(Place { entry, ticket: ticket.id.clone(), cost })
-    }
-
-    /// A pod that took long between two looks keeps its entry although its ticket has run out. One that carries the ticket of
-    /// a pod that exists is a copy of that pod, and is placed by itself.
-    fn again(ask: &Ask, scene: &Scene<'_>) -> Option<usize> {
-        let (held, entry) = ask.held.as_ref().filter(|(held, _)| !held.is_empty())?;
-        if (scene.seen)(held) { None } else { scene.rule.entry(entry) }
+    /// The place that the pod got when it was looked at before. One that carries the ticket of a pod that exists is a copy of that
+    /// pod, and gets a place of its own.
+    fn kept(&self, ask: &Ask, scene: &Scene<'_>) -> Option<Place> {
+        let held = ask.held.as_ref().filter(|held| (scene.seen)(held).is_none())?;
+        let ticket = self.tickets.iter().find(|ticket| ticket.id == *held)?;
+        Some(Place { entry: scene.rule.entry(&ticket.entry)?, ticket: ticket.id.clone(), cost: None })
     }
 
     /// How many pods of a revision each entry has, with those on their way.
     fn counts(&self, revision: &str, scene: &Scene<'_>) -> Vec<u64> {
         let mut counts = (scene.counts)(revision);
         for ticket in self.tickets.iter().filter(|ticket| ticket.revision == revision) {
-            if let Some(entry) = scene.rule.entry(&ticket.entry).filter(|_| !(scene.seen)(&ticket.id)) {
+            if let Some(entry) =
+                scene.rule.entry(&ticket.entry).filter(|_| (scene.seen)(&ticket.id).is_none())
+            {
                 counts[entry] += 1;
             }
         }
@@ -203,18 +213,22 @@ impl Ledger {
     }
 }
 
-/// Which entries take pods now: with Spill not those that have no nodes or no room, unless that leaves none.
+/// Which entries take pods now, given how many each has: where pods spill, not those that have no nodes or no room, unless that
+/// leaves none. One without nodes takes a pod now and then.
 #[must_use]
-pub fn open(rule: &Rule) -> Vec<bool> {
+pub fn open(rule: &Rule, counts: &[u64]) -> Vec<bool> {
     let all = vec![true; rule.entries().len()];
-    if rule.spec.when_unsatisfiable == WhenUnsatisfiable::Wait {
+    if !rule.spills() {
         return all;
     }
-    let is_open = |name: &str| {
+    let is_open = |index: usize, name: &str| {
+        let count = counts.get(index).copied().unwrap_or_default();
+        let takes = |up_to: i32| u64::try_from(up_to).is_ok_and(|up_to| count < up_to);
         let known = rule.status.entries.iter().find(|entry| entry.entry == name);
-        known.is_none_or(|entry| entry.state == EntryState::Open)
+        known.is_none_or(|entry| entry.state == EntryState::Open || entry.up_to.is_some_and(takes))
     };
-    let open: Vec<bool> = rule.entries().iter().map(|entry| is_open(&entry.name())).collect();
+    let entries = rule.entries().iter().enumerate();
+    let open: Vec<bool> = entries.map(|(index, entry)| is_open(index, &entry.name())).collect();
     let usable = rule.entries().iter().zip(&open).any(|(entry, open)| *open && entry.weight > 0);
     if usable { open } else { all }
 }
@@ -222,7 +236,7 @@ pub fn open(rule: &Rule) -> Vec<bool> {
 /// The entry of the next pod.
 #[must_use]
 pub fn choose(rule: &Rule, weights: &Weights, counts: &[u64]) -> Option<usize> {
-    let open = open(rule);
+    let open = open(rule, counts);
     match rule.spec.strategy {
         Strategy::LargestDeficit => weights.next(counts, |entry| open[entry]),
         Strategy::FirstFit => weights.first_fit(counts, |entry| open[entry]),

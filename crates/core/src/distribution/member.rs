@@ -31,6 +31,11 @@ impl Mark {
     pub fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
+
+    /// The labels of its entry, of which the entry's name is made, even if the rule has no such entry any more.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entry.split(',').filter_map(|label| label.split_once('='))
+    }
 }
 
 /// How far a pod is.
@@ -106,6 +111,18 @@ impl Member {
     #[must_use]
     pub fn has_own_cost(&self) -> bool {
         self.cost.is_some() && self.cost != self.our_cost
+    }
+
+    /// Whether it was admission that marked it. A pod that was adopted later has no ticket.
+    #[must_use]
+    pub fn was_admitted(&self) -> bool {
+        self.ticket().is_some() || (self.mark.is_some() && self.is_numbered())
+    }
+
+    /// Whether it is a StatefulSet's, where a pod's number says where it belongs.
+    #[must_use]
+    pub fn is_numbered(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.kind == "StatefulSet")
     }
 
     /// The ticket that it used.

@@ -21,6 +21,6 @@ pub use apportion::{Sequence, Weights};
 pub use costs::{CostChange, costs};
 pub use ledger::{Ask, LIFETIME, Ledger, Place, Scene, Ticket, choose, open};
 pub use member::{Mark, Member, Phase, Requests, revision};
-pub use plan::{Cause, Disruption, Finding, History, Notice, Observed, Plan, Removal, plan};
-pub use rule::{Labels, Lineage, Rule, governing, shadowing};
+pub use plan::{Adoption, Cause, Disruption, Finding, History, Notice, Observed, Plan, Removal, plan};
+pub use rule::{Contradiction, Labels, Lineage, Rule, governing, overlapping, shadowing};
 pub use tolerance::Taint;

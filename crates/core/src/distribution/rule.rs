@@ -1,10 +1,13 @@
 //! Which rule counts for which pod.
 
+#[cfg(test)]
+mod tests;
+
 use std::{cmp::Ordering, sync::Arc};
 
-use podwright_api::distributor::{Entry, PodDistributorSpec, PodDistributorStatus};
+use podwright_api::distributor::{Entry, Mode, PodDistributorSpec, PodDistributorStatus, WhenUnsatisfiable};
 
-use super::{Member, Weights};
+use super::{Mark, Member, Weights};
 use crate::pod::OwnerReference;
 
 /// A PodDistributor, as decisions see it.
@@ -22,6 +25,21 @@ pub struct Rule {
     pub spec: PodDistributorSpec,
     /// How it fares, and which places are reserved.
     pub status: PodDistributorStatus,
+}
+
+/// A rule that is met for the first time is taken to have been in force since it was created if that is no longer ago than this,
+/// in seconds. An older one was made for somebody else, or before we came.
+const NEW_FOR: i64 = 60;
+
+/// A label of a pod's own node selector that keeps the pod from an entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contradiction<'c> {
+    /// The label's key.
+    pub key: &'c str,
+    /// Its value in the pod's node selector.
+    pub value: &'c str,
+    /// The entry, which wants another value.
+    pub entry: &'c Entry,
 }
 
 /// By whom a pod was made: what rules are matched against.
@@ -68,6 +86,9 @@ impl Rule {
             if self.entry(&entry.name()) != Some(index) {
                 return Err(format!("two entries have the same labels, {}: make them one", entry.name()));
             }
+            if let Some(problem) = entry.problem() {
+                return Err(format!("spec.distribution[{index}] {problem}; pods with that would be refused"));
+            }
         }
         let weights: Vec<u32> = self.entries().iter().map(|entry| entry.weight.unsigned_abs()).collect();
         Weights::new(&weights).ok_or_else(|| "all weights are 0: no entry ever gets a pod".to_owned())
@@ -92,30 +113,63 @@ impl Rule {
         })
     }
 
-    /// The entry in which a pod counts: the one that it was given, else the one that its node selector names, else the one
-    /// whose labels its node has.
+    /// Whether pods go elsewhere when their entry has no room. Where an entry is only preferred, the scheduler sees to that itself.
     #[must_use]
-    pub fn entry_of(&self, member: &Member, labels: impl Fn(&str) -> Option<Arc<Labels>>) -> Option<usize> {
-        if let Some(given) = member
-            .mark
-            .as_ref()
-            .filter(|mark| mark.rule == self.name)
-            .and_then(|mark| self.entry(&mark.entry))
-        {
-            return Some(given);
+    pub fn spills(&self) -> bool {
+        self.spec.when_unsatisfiable == WhenUnsatisfiable::Spill && self.spec.mode == Mode::Required
+    }
+
+    /// Since when it has been in force for its target, if it is at `now`, in seconds since 1970.
+    #[must_use]
+    pub fn in_force_since(&self, now: i64) -> i64 {
+        match (&self.status.target, self.status.in_force_since) {
+            (Some(target), Some(since)) if *target == self.spec.target.title() => since,
+            (None, _) if now - self.created <= NEW_FOR => self.created,
+            _ => now,
         }
-        let named = |entry: &Entry| {
-            !entry.node_label.is_empty()
-                && entry.node_label.iter().all(|(key, value)| member.node_selector.get(key) == Some(value))
+    }
+
+    /// What keeps admission from placing a pod: a label of its node selector that is its own, not that of the place which its
+    /// mark names.
+    #[must_use]
+    pub fn contradiction<'c>(
+        &'c self,
+        selector: &'c Labels,
+        mark: Option<&Mark>,
+    ) -> Option<Contradiction<'c>> {
+        let ours = |key: &str, value: &str| {
+            mark.is_some_and(|mark| mark.labels().any(|(our, given)| (our, given) == (key, value)))
         };
-        if let Some(named) = self.entries().iter().position(named) {
-            return Some(named);
+        let differs = |entry: &Entry, key: &str, value: &str| {
+            entry.node_label.get(key).is_some_and(|wanted| wanted != value) && !ours(key, value)
+        };
+        self.entries().iter().filter(|entry| entry.weight > 0).find_map(|entry| {
+            let (key, value) = selector.iter().find(|(key, value)| differs(entry, key, value))?;
+            Some(Contradiction { key, value, entry })
+        })
+    }
+
+    /// The entry in which a pod counts: the one that it was given, or else that its node selector names, for as long as its node,
+    /// if it has one that is known, has those labels; else the one whose labels its node has.
+    #[must_use]
+    pub fn entry_of<L: AsRef<Labels>>(
+        &self,
+        member: &Member,
+        labels: impl Fn(&str) -> Option<L>,
+    ) -> Option<usize> {
+        let mark = member.mark.as_ref().filter(|mark| mark.rule == self.name);
+        let named =
+            |entry: &Entry| !entry.node_label.is_empty() && has(&member.node_selector, &entry.node_label);
+        let given =
+            mark.and_then(|mark| self.entry(&mark.entry)).or_else(|| self.entries().iter().position(named));
+        let Some(node) = member.node.as_deref().and_then(labels) else {
+            return given;
+        };
+        let node = node.as_ref();
+        if given.is_some_and(|given| has(node, &self.entries()[given].node_label)) {
+            return given;
         }
-        let node = labels(member.node.as_deref()?)?;
-        let mut on =
-            self.entries().iter().enumerate().filter(|(_, entry)| {
-                entry.node_label.iter().all(|(key, value)| node.get(key) == Some(value))
-            });
+        let mut on = self.entries().iter().enumerate().filter(|(_, entry)| has(node, &entry.node_label));
         // The most particular of those that hold, so that one without labels is the last resort.
         let first = on.next()?;
         Some(on.fold(
@@ -146,22 +200,42 @@ pub fn governing<'r>(rules: &'r [Arc<Rule>], lineage: &Lineage) -> Option<&'r Ar
         .min_by(|one, other| one.precedence(other))
 }
 
+/// Whether a node has all these labels.
+pub(super) fn has(labels: &Labels, wanted: &Labels) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
 /// The rule that counts instead of this one, because it has the same target and is older.
 #[must_use]
 pub fn shadowing<'r>(rule: &Rule, rules: &'r [Arc<Rule>]) -> Option<&'r Arc<Rule>> {
-    let same = |other: &Rule| {
-        let (mine, its) = (&rule.spec.target, &other.spec.target);
-        let groups = mine.api_version.as_deref().zip(its.api_version.as_deref());
-        mine.name == its.name
-            && mine.kind() == its.kind()
-            && groups.is_none_or(|(mine, its)| group(mine) == group(its))
-    };
-    rules
-        .iter()
-        .filter(|other| other.namespace == rule.namespace && other.name != rule.name)
-        .filter(|other| same(other) && other.weights().is_ok())
-        .filter(|other| other.precedence(rule) == Ordering::Less)
+    elders(rule, rules).filter(|other| is_same(rule, other)).min_by(|one, other| one.precedence(other))
+}
+
+/// The rule that counts instead of this one for pods without a controller: those find their rule by a label, whatever the kind
+/// of its target.
+#[must_use]
+pub fn overlapping<'r>(rule: &Rule, rules: &'r [Arc<Rule>]) -> Option<&'r Arc<Rule>> {
+    elders(rule, rules)
+        .filter(|other| rule.spec.target.name == other.spec.target.name)
         .min_by(|one, other| one.precedence(other))
+}
+
+/// The rules of its namespace that come before it and can be used.
+fn elders<'r>(rule: &Rule, rules: &'r [Arc<Rule>]) -> impl Iterator<Item = &'r Arc<Rule>> {
+    rules.iter().filter(move |other| {
+        other.namespace == rule.namespace
+            && other.name != rule.name
+            && other.precedence(rule) == Ordering::Less
+            && other.weights().is_ok()
+    })
+}
+
+fn is_same(rule: &Rule, other: &Rule) -> bool {
+    let (mine, its) = (&rule.spec.target, &other.spec.target);
+    let groups = mine.api_version.as_deref().zip(its.api_version.as_deref());
+    mine.name == its.name
+        && mine.kind() == its.kind()
+        && groups.is_none_or(|(mine, its)| group(mine) == group(its))
 }
 
 fn group(api_version: &str) -> &str {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Mark, Member, NodeRoom, Phase, Requests, Rule};
 use crate::pod::OwnerReference;
 
-/// A rule for the Deployment `web` with an entry `pool=a`, `pool=b`... for each weight, and what else is in its spec.
+/// A rule for the Deployment `web` with an entry `pool=a`, `pool=b`... for each weight, and what else is in its spec. In force since 0.
 pub(super) fn rule(weights: &[u32], more: &Value) -> Rule {
     let mut spec = json!({
         "distribution": weights
@@ -19,13 +19,18 @@ pub(super) fn rule(weights: &[u32], more: &Value) -> Rule {
         "target": {"name": "web"},
     });
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let spec: PodDistributorSpec = serde_json::from_value(spec).unwrap();
     Rule {
         namespace: "default".to_owned(),
         name: "rule".to_owned(),
         created: 0,
         generation: Some(1),
-        spec: serde_json::from_value::<PodDistributorSpec>(spec).unwrap(),
-        status: PodDistributorStatus::default(),
+        status: PodDistributorStatus {
+            target: Some(spec.target.title()),
+            in_force_since: Some(0),
+            ..PodDistributorStatus::default()
+        },
+        spec,
     }
 }
 
@@ -36,7 +41,11 @@ pub(super) fn pod(name: &str, pool: &str) -> Member {
         uid: format!("uid-{name}"),
         owner: Some(owner("ReplicaSet")),
         revision: "r1".to_owned(),
-        mark: Some(Mark { rule: "rule".to_owned(), entry: format!("pool={pool}"), ticket: String::new() }),
+        mark: Some(Mark {
+            rule: "rule".to_owned(),
+            entry: format!("pool={pool}"),
+            ticket: format!("t-{name}"),
+        }),
         node_selector: [("pool".to_owned(), pool.to_owned())].into(),
         node: Some(format!("node-{pool}")),
         phase: Phase::Running,

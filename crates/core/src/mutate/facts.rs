@@ -39,6 +39,8 @@ pub enum Lookup {
     Rules {
         /// The namespace.
         namespace: String,
+        /// The workload that asks for the first pods it ever had: its rule may have been created just before it.
+        maker: Option<String>,
     },
     /// A place for a pod by a PodDistributor. To look is to take it, unless it is a dry run.
     Place {
@@ -59,7 +61,7 @@ impl std::fmt::Display for Lookup {
             Self::Workload { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
             Self::Template { name } => write!(f, "FlexDaemonsetTemplate {name}"),
             Self::Node { name } => write!(f, "Node {name}"),
-            Self::Rules { namespace } => write!(f, "PodDistributors of {namespace}"),
+            Self::Rules { namespace, .. } => write!(f, "PodDistributors of {namespace}"),
             Self::Place { namespace, rule, .. } => write!(f, "place by PodDistributor {namespace}/{rule}"),
         }
     }

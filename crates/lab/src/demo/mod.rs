@@ -2,6 +2,7 @@
 //!
 //! Each scene shows something and checks it. A check that does not hold fails the demo, so that CI can run it too.
 
+mod distribution;
 mod peer_pods;
 mod sizing;
 mod stage;
@@ -33,6 +34,7 @@ pub async fn play() -> Result<Lab> {
 }
 
 async fn scenes(stage: &Stage<'_>) -> Result<()> {
+    distribution::play(stage).await?;
     sizing::play(stage).await?;
     peer_pods::play(stage).await
 }

@@ -125,33 +125,39 @@ impl Control<'_> {
     ) -> anyhow::Result<Desk> {
         let DistributionWatches { nodes, deleted_nodes, rules: rule_watch, replica_sets: replica_set_watch } =
             watches;
-        let (deleted, deleted_rules) = mpsc::unbounded_channel();
         let (pod_news, pods) = mpsc::unbounded_channel();
         let changes = DistributionChanges {
             nodes,
             deleted_nodes,
             book: rule_watch.subscribe().context("rules cannot be subscribed to")?,
             rules: rule_watch.subscribe().context("rules cannot be subscribed to")?,
-            deleted_rules,
             pods,
         };
         let census = Census::new(caches.clone());
-        let desk = Desk::new(self.client.clone(), census.clone(), metrics.clone());
+        let desk = Desk::new(
+            self.client.clone(),
+            census.clone(),
+            metrics.clone(),
+            self.config.webhook.timeout.get(),
+        );
         let roster = census.roster.clone();
         let distribution = Distribution {
             client: self.client.clone(),
             config: self.config.clone(),
             leadership: self.leadership.clone(),
             census,
+            readiness: self.readiness.clone(),
+            memory: Arc::default(),
             metrics,
         };
+        let gone = distribution.forgetting();
         self.run("distribution", |cancel| distribution.run(changes, cancel));
         let (client, synced) = (self.client.clone(), self.readiness.gate("pod cache"));
         self.run("pod watch", |cancel| roster.watch(client, pod_news, synced, cancel));
         let (client, synced) = (self.client.clone(), self.readiness.gate("replicaset cache"));
         self.run("replicaset watch", |cancel| replica_set_watch.watch_replica_sets(client, synced, cancel));
         let (client, synced) = (self.client.clone(), self.readiness.gate("rule cache"));
-        self.run("rule watch", |cancel| rule_watch.watch_rules(client, deleted, synced, cancel));
+        self.run("rule watch", |cancel| rule_watch.watch_rules(client, gone, synced, cancel));
         Ok(desk)
     }
 

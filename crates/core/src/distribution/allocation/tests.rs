@@ -124,3 +124,41 @@ fn a_pod_that_waits_counts_in_the_entry_that_it_waits_for() {
     let rule = rule(&[1, 1], &json!({}));
     assert_eq!(of(&rule, vec![stuck("p", "b", 0)], &[]).counts(), [0, 1]);
 }
+
+#[test]
+fn a_pod_that_somebody_made_by_hand_is_no_new_revision() {
+    let rule = rule(&[1, 1], &json!({}));
+    let bare = || Member { owner: None, revision: String::new(), created: 9, ..unmarked("bare", "a") };
+    let allocation = of(&rule, vec![pod("p", "a"), pod("q", "b"), bare()], &[]);
+    assert_eq!((allocation.revision.as_deref(), allocation.counts()), (Some("r1"), vec![1, 1]));
+    assert_eq!(of(&rule, vec![bare()], &[node("a", 1)]).counts(), [1, 0], "unless there are no others");
+    let numbered = |n: u64| Member {
+        owner: Some(owner("StatefulSet")),
+        ..pod(&format!("db-{n}"), if n == 0 { "a" } else { "b" })
+    };
+    let allocation = of(&rule, vec![numbered(0), numbered(1), bare()], &[]);
+    assert_eq!((allocation.pods, allocation.is_balanced()), (2, true));
+}
+
+#[test]
+fn what_first_fit_comes_to_is_what_it_asks_for() {
+    let rule = rule(&[7, 13, 80], &json!({"strategy": "FirstFit"}));
+    let weights = rule.weights().unwrap();
+    let mut members: Vec<Member> = Vec::new();
+    let mut strayed = 0;
+    for n in 0..120 {
+        let allocation = of(&rule, members.clone(), &[]);
+        assert!(allocation.is_balanced(), "{allocation:?}");
+        let total = allocation.total();
+        strayed +=
+            usize::from(allocation.entries.iter().any(|entry| allocation.excess(entry).abs() >= total));
+        let entry = weights.first_fit(&allocation.counts(), |_| true).unwrap();
+        members.push(pod(&format!("p{n}"), ["a", "b", "c"][entry]));
+    }
+    assert!(strayed > 0, "by the other strategy's measure it is off now and then");
+    members.truncate(40);
+    for pod in members.iter_mut().take(20) {
+        pod.mark.as_mut().unwrap().entry = "pool=a".to_owned();
+    }
+    assert!(!of(&rule, members, &[]).is_balanced());
+}

@@ -1,15 +1,13 @@
-use std::{cell::RefCell, collections::HashSet};
+use std::{cell::RefCell, collections::HashMap};
 
+use podwright_api::distributor::{Mode, WhenUnsatisfiable};
 use proptest::{
     prelude::{prop, prop_assert, prop_oneof, proptest},
     strategy::Strategy,
 };
 use serde_json::json;
 
-use super::{
-    Ask, LIFETIME, LINGER, Ledger, Place, REFUSED, Rule, Scene, Sequence, Weights, WhenUnsatisfiable, choose,
-    open,
-};
+use super::{Ask, LIFETIME, LINGER, Ledger, Place, REFUSED, Rule, Scene, Sequence, Weights, choose, open};
 
 fn rule(weights: &[u32]) -> Rule {
     let entries: Vec<_> = weights
@@ -48,7 +46,7 @@ struct World {
     sequence: RefCell<Sequence>,
     ledger: Ledger,
     pods: Vec<Pod>,
-    seen: HashSet<String>,
+    seen: HashMap<String, i64>,
     now: i64,
     admitted: usize,
 }
@@ -58,7 +56,7 @@ impl World {
         let rule = rule(weights);
         let weights = rule.weights().unwrap();
         let sequence = RefCell::new(Sequence::new(&weights));
-        let (ledger, pods, seen) = (Ledger::default(), Vec::new(), HashSet::new());
+        let (ledger, pods, seen) = (Ledger::default(), Vec::new(), HashMap::new());
         Self { rule, weights, sequence, ledger, pods, seen, now: 1_000_000, admitted: 0 }
     }
 
@@ -77,7 +75,7 @@ impl World {
             weights: &self.weights,
             sequence: &mut self.sequence.borrow_mut(),
             counts: &counts,
-            seen: &|ticket| self.seen.contains(ticket),
+            seen: &|ticket| self.seen.get(ticket).copied(),
             now: self.now,
         };
         self.ledger.place(asks, &mut scene).into_iter().flatten().collect()
@@ -90,7 +88,7 @@ impl World {
         for place in self.place(&asks) {
             if !refused {
                 let Place { entry, ticket, cost } = place;
-                self.pods.push(Pod { ticket, entry, cost, told: false });
+                self.pods.push(Pod { ticket, entry, cost: cost.unwrap(), told: false });
             }
         }
     }
@@ -98,7 +96,7 @@ impl World {
     fn tell(&mut self, count: usize) {
         for pod in self.pods.iter_mut().filter(|pod| !pod.told).take(count) {
             pod.told = true;
-            self.seen.insert(pod.ticket.clone());
+            self.seen.entry(pod.ticket.clone()).or_insert(self.now);
         }
     }
 
@@ -138,20 +136,17 @@ fn a_pod_that_is_looked_at_again_keeps_its_place_and_takes_no_second_one() {
     let mut world = World::new(&[50, 30, 20]);
     world.admit(7, false);
     let first = world.place(&[ask("x")]).remove(0);
-    let names: Vec<String> =
-        world.rule.entries().iter().map(podwright_api::distributor::Entry::name).collect();
-    let again = Ask { held: Some(("x".to_owned(), names[first.entry].clone())), ..ask("y") };
+    let again = Ask { held: Some("x".to_owned()), ..ask("y") };
     let before = world.ledger.clone();
-    assert_eq!(world.place(std::slice::from_ref(&again)), std::slice::from_ref(&first));
+    let kept = Place { cost: None, ..first };
+    assert_eq!(world.place(std::slice::from_ref(&again)), [kept]);
     assert_eq!(world.ledger, before);
-    // Its ticket has run out meanwhile: the entry stays, under a new ticket.
-    world.now += LIFETIME;
-    let late = world.place(std::slice::from_ref(&again)).remove(0);
-    assert_eq!((late.entry, late.ticket.as_str()), (first.entry, "y"));
-    // A copy of a pod that exists is a pod of its own.
-    world.seen.insert("x".to_owned());
-    let copy = Ask { held: Some(("x".to_owned(), names[2].clone())), ..ask("z") };
-    assert_eq!(world.place(&[copy]).remove(0).entry, 0);
+    // A copy of a pod that exists is a pod of its own, and so is one whose ticket nobody knows.
+    world.seen.insert("x".to_owned(), world.now);
+    for (held, ticket) in [("x", "z"), ("long ago", "w")] {
+        let copy = Ask { held: Some(held.to_owned()), ..ask(ticket) };
+        assert_eq!(world.place(&[copy]).remove(0).ticket, ticket);
+    }
 }
 
 #[test]
@@ -162,7 +157,7 @@ fn places_of_refused_pods_are_free_again_once_later_pods_have_appeared() {
     world.admit(1, false);
     world.tell(1);
     world.now += REFUSED;
-    world.ledger.tidy(|ticket| world.seen.contains(ticket), world.now);
+    world.ledger.tidy(|ticket| world.seen.get(ticket).copied(), world.now);
     assert!(world.ledger.is_empty(), "{:?}", world.ledger);
 }
 
@@ -171,10 +166,11 @@ fn a_ticket_stays_a_while_for_replicas_that_see_its_pod_later() {
     let mut world = World::new(&[1, 1]);
     world.admit(2, false);
     world.tell(2);
-    world.ledger.tidy(|_| true, world.now + LINGER - 1);
-    assert_eq!(world.ledger.outstanding(|_| false), 2);
-    assert_eq!(world.ledger.due(|_| true), Some(world.now + LINGER));
-    world.ledger.tidy(|_| true, world.now + LINGER);
+    let late = Some(world.now + 2000);
+    world.ledger.tidy(|_| late, world.now + 2000 + LINGER - 1);
+    assert_eq!(world.ledger.outstanding(|_| None), 2);
+    assert_eq!(world.ledger.due(|_| late), Some(world.now + 2000 + LINGER));
+    world.ledger.tidy(|_| late, world.now + 2000 + LINGER);
     assert!(world.ledger.is_empty());
 }
 
@@ -186,7 +182,7 @@ fn a_ledger_reads_as_it_was_written_and_passes_over_what_it_does_not_know() {
     assert_eq!(written.len(), 2, "one group for each entry: {written:?}");
     written[0].tickets.push("scribble".to_owned());
     let read = Ledger::read(&written);
-    assert_eq!(read.outstanding(|_| false), 5);
+    assert_eq!(read.outstanding(|_| None), 5);
     assert_eq!(Ledger::read(&read.write()), read);
 }
 
@@ -198,11 +194,34 @@ fn with_spill_an_entry_without_room_is_passed_over_unless_no_other_is_left() {
         |entry: &str| json!({"entry": entry, "desired": 0, "actual": 0, "nodes": 1, "state": "NoRoom"});
     rule.status = serde_json::from_value(json!({"entries": [full("pool=p0")]})).unwrap();
     let weights = rule.weights().unwrap();
-    assert_eq!((open(&rule), choose(&rule, &weights, &[0, 5])), (vec![false, true], Some(1)));
+    assert_eq!((open(&rule, &[0, 5]), choose(&rule, &weights, &[0, 5])), (vec![false, true], Some(1)));
     rule.status = serde_json::from_value(json!({"entries": [full("pool=p0"), full("pool=p1")]})).unwrap();
-    assert_eq!((open(&rule), choose(&rule, &weights, &[0, 5])), (vec![true, true], Some(0)));
+    assert_eq!((open(&rule, &[0, 5]), choose(&rule, &weights, &[0, 5])), (vec![true, true], Some(0)));
     rule.spec.when_unsatisfiable = WhenUnsatisfiable::Wait;
-    assert_eq!(open(&rule), [true, true]);
+    assert_eq!(open(&rule, &[]), [true, true]);
+}
+
+#[test]
+fn no_entry_closes_where_it_is_only_preferred() {
+    let mut rule = rule(&[1, 1]);
+    rule.spec.when_unsatisfiable = WhenUnsatisfiable::Spill;
+    let gone = json!({"entry": "pool=p0", "desired": 0, "actual": 0, "nodes": 0, "state": "NoNodes"});
+    rule.status = serde_json::from_value(json!({"entries": [gone]})).unwrap();
+    assert_eq!(open(&rule, &[]), [false, true]);
+    rule.spec.mode = Mode::Preferred;
+    assert_eq!(open(&rule, &[]), [true, true]);
+}
+
+#[test]
+fn an_entry_without_nodes_that_is_tried_out_takes_one_pod_more_than_it_had() {
+    let mut rule = rule(&[1, 1]);
+    rule.spec.when_unsatisfiable = WhenUnsatisfiable::Spill;
+    let tried =
+        json!({"entry": "pool=p0", "desired": 0, "actual": 2, "nodes": 0, "state": "NoNodes", "upTo": 3});
+    rule.status = serde_json::from_value(json!({"entries": [tried]})).unwrap();
+    let weights = rule.weights().unwrap();
+    assert_eq!(choose(&rule, &weights, &[2, 9]), Some(0));
+    assert_eq!(choose(&rule, &weights, &[3, 9]), Some(1));
 }
 
 #[derive(Clone, Debug)]
@@ -275,7 +294,28 @@ proptest! {
         }
         world.assert_ratio();
         world.now += LIFETIME;
-        world.ledger.tidy(|ticket| world.seen.contains(ticket), world.now);
+        world.ledger.tidy(|ticket| world.seen.get(ticket).copied(), world.now);
         prop_assert!(world.ledger.is_empty());
     }
+}
+
+#[test]
+fn a_ticket_from_a_clock_that_is_ahead_does_not_stay_for_ever() {
+    let mut world = World::new(&[1, 1]);
+    world.now += 10 * LIFETIME;
+    world.admit(1, true);
+    world.ledger.tidy(|_| None, world.now - 10 * LIFETIME);
+    assert!(world.ledger.is_empty());
+}
+
+#[test]
+fn places_that_were_given_without_the_ledger_are_written_down_once() {
+    let mut world = World::new(&[1, 1]);
+    world.admit(2, false);
+    let given = world.ledger.of(&["t1"]);
+    assert_eq!(given.len(), 1);
+    let mut other = Ledger::default();
+    other.add(&given);
+    other.add(&given);
+    assert_eq!(other.ids().collect::<Vec<_>>(), ["t1"]);
 }

@@ -5,12 +5,14 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
+use podwright_api::distributor::Mode;
+
 use super::{Cause, Removal};
-use crate::distribution::{Allocation, NodeRoom, allocation::Placed};
+use crate::distribution::{Allocation, NodeRoom, Rule, allocation::Placed};
 
 /// How long a removal is remembered, in seconds: for as long as a workload may take to make up for it.
 const MEMORY: i64 = 300;
-/// How long to wait after a removal whose successor no webhook saw, in seconds.
+/// How long to wait after a removal whose successor no webhook saw, or the scheduler put elsewhere, in seconds.
 const FUTILE_PAUSE: i64 = 300;
 
 /// What a rule has been through lately.
@@ -27,7 +29,7 @@ pub struct History {
     /// Entries whose nodes have no room.
     full: BTreeSet<String>,
     done: Vec<Done>,
-    /// When pods were last removed, and how many times in a row no webhook saw a pod that was made since.
+    /// When pods were last removed, and how many times in a row no pod that was made since is where a webhook sent it.
     unseen: Option<(i64, u32)>,
 }
 
@@ -51,6 +53,7 @@ impl History {
 
     pub(super) fn next(
         &self,
+        rule: &Rule,
         placed: &[Placed<'_>],
         allocation: &Allocation,
         nodes: &[NodeRoom],
@@ -62,8 +65,13 @@ impl History {
         // Without any node, nobody has looked at them yet, or there is nowhere to go.
         let is_lost = |node: &str| !known.is_empty() && !known.contains(node);
         let lost = placed.iter().filter(|(member, _)| member.node.as_deref().is_some_and(is_lost));
+        // Where an entry is only preferred, it shows only in the end where a pod comes to.
+        let arrived = |(member, entry): &Placed<'_>| {
+            let given = member.mark.as_ref().and_then(|mark| rule.entry(&mark.entry));
+            rule.spec.mode == Mode::Required || (member.node.is_some() && *entry == given)
+        };
         let is_proof =
-            |at: i64| placed.iter().any(|(member, _)| member.mark.is_some() && member.created >= at);
+            |at: i64| placed.iter().any(|one| one.0.was_admitted() && one.0.created >= at && arrived(one));
         let full = allocation.entries.iter().filter(|entry| entry.nodes > 0 && entry.fits == 0);
         Self {
             pods,
@@ -104,7 +112,8 @@ impl History {
         self.done.iter().filter(|done| done.pods > self.count).map(|done| done.at + MEMORY).max()
     }
 
-    /// Until when nothing that runs is removed, because no webhook saw the successors of those that were. Twice as long each time.
+    /// Until when nothing that runs is removed, because no webhook saw the successors of those that were, or the scheduler did not
+    /// heed it. Twice as long each time.
     pub(super) fn futile_until(&self) -> Option<i64> {
         let (at, times) = self.unseen.filter(|(_, times)| *times > 0)?;
         Some(at.saturating_add(FUTILE_PAUSE << (times - 1).min(8)))

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use podwright_api::distributor::{EntryState, EntryStatus};
 
-use super::{Alarm, Cause, Disruption, History, Removal, spills};
+use super::{Alarm, Cause, Disruption, History, Removal};
 use crate::distribution::{
     Allocation, Member, Rule, Weights,
     allocation::{Placed, ordinal},
@@ -30,6 +30,8 @@ pub(super) struct Scene<'s> {
     pub(super) history: &'s History,
     /// Whether the pods are the same as some seconds ago, and none is on its way.
     pub(super) is_settled: bool,
+    /// Since when the rule has been in force for its target.
+    pub(super) in_force_since: i64,
     pub(super) now: i64,
 }
 
@@ -61,18 +63,22 @@ impl Scene<'_> {
     fn is_announced(&self) -> bool {
         let known = |entry: &EntryStatus| {
             let known = self.rule.status.entries.iter().find(|known| known.entry == entry.entry);
-            known.map(|known| known.state).unwrap_or_default()
+            known.map(|known| (known.state, known.up_to)).unwrap_or_default()
         };
-        self.entries.iter().all(|entry| entry.state == known(entry))
+        self.entries.iter().all(|entry| (entry.state, entry.up_to) == known(entry))
     }
 
-    /// Pods whose node is gone. Kubernetes gives them up, too, but later.
+    /// Pods whose node is gone. Kubernetes gives them up, too, but later. A StatefulSet's are left to it: whether one has really
+    /// ended, before another gets its name and its disks, is not ours to say.
     fn lost(&self, alarm: &mut Alarm) -> Vec<Removal> {
-        if !spills(self.rule) {
+        if !self.rule.spills() {
             return Vec::new();
         }
         let lost = self.placed.iter().filter_map(|(member, _)| {
-            let since = self.history.lost_since(&member.uid).filter(|_| is_made_anew(member))?;
+            let since = self
+                .history
+                .lost_since(&member.uid)
+                .filter(|_| is_made_anew(member) && !member.is_numbered())?;
             if since + LOST_AFTER > self.now {
                 alarm.at(since + LOST_AFTER);
                 return None;
@@ -85,7 +91,7 @@ impl Scene<'_> {
 
     /// Pods that have waited too long in an entry that is closed, as many as others can take.
     fn spilled(&self) -> Vec<Removal> {
-        if !spills(self.rule) {
+        if !self.rule.spills() {
             return Vec::new();
         }
         let is_open =
@@ -104,7 +110,7 @@ impl Scene<'_> {
                 (status.state != EntryState::Open && member.node.is_none() && is_due)
                     .then_some((*member, status))
             })
-            .filter(|(member, _)| is_made_anew(member))
+            .filter(|(member, _)| is_made_anew(member) && self.contradiction(member).is_none())
             .collect();
         overdue.sort_by_key(|(member, _)| (member.unschedulable_since, &member.name));
         let spilled = overdue.into_iter().take(usize::try_from(room).unwrap_or(usize::MAX));
@@ -120,13 +126,15 @@ impl Scene<'_> {
     /// One pod that goes from an entry with more than its share to one that has less, and room.
     fn moved(&self, alarm: &mut Alarm) -> Option<Removal> {
         let rebalance = &self.rule.spec.rebalance;
-        if !(rebalance.enabled || spills(self.rule)) || self.allocation.is_balanced() {
+        if !(rebalance.enabled || self.rule.spills()) || self.allocation.is_balanced() {
             return None;
         }
+        // Pods that somebody made by hand are nobody's revision.
         let is_calm = |(member, _): &Placed<'_>| {
-            member.ready
-                && ordinal(member).is_none()
-                && Some(&member.revision) == self.allocation.revision.as_ref()
+            member.owner.is_none()
+                || (member.ready
+                    && ordinal(member).is_none()
+                    && Some(&member.revision) == self.allocation.revision.as_ref())
         };
         if !self.placed.iter().all(is_calm) {
             return None;
@@ -138,7 +146,7 @@ impl Scene<'_> {
             return None;
         }
         let limit = match rebalance.max_per_minute {
-            None if spills(self.rule) => RETURNS_A_MINUTE,
+            None if self.rule.spills() => RETURNS_A_MINUTE,
             _ => rebalance.per_minute(),
         };
         let moves = self.history.moves_since(self.now - 60);
@@ -155,7 +163,7 @@ impl Scene<'_> {
     }
 
     /// The pod that moves next, and between which entries: of the entry that is furthest above its share, the one that would go
-    /// first anyway.
+    /// first anyway. Unless somebody asks for more, only to an entry whose pods have spilled.
     fn next_move(&self) -> Option<(&Member, Option<usize>, usize)> {
         let tally = self.tally();
         let mut sources: Vec<Option<usize>> = (0..self.entries.len()).map(Some).collect();
@@ -165,8 +173,11 @@ impl Scene<'_> {
         }
         sources.into_iter().find_map(|from| {
             let to = self.destination(&tally, from, true)?;
+            if !self.rule.spec.rebalance.enabled && self.entries[to].spilled_since.is_none() {
+                return None;
+            }
             let movable = self.of_revision().filter(|(member, entry)| {
-                *entry == from && is_made_anew(member) && (from.is_some() || !self.is_left_alone(member))
+                *entry == from && is_made_anew(member) && self.contradiction(member).is_none()
             });
             let first = movable.min_by_key(|(member, _)| {
                 (effective(member), Reverse(member.created), Reverse(&member.name))
@@ -182,7 +193,9 @@ impl Scene<'_> {
             counts[from] = counts[from].saturating_sub(1);
         }
         let to = ledger::choose(self.rule, self.weights, &counts)?;
-        let has_room = self.entries[to].state == EntryState::Open && tally.fits[to] > 0;
+        let status = &self.entries[to];
+        let is_tried = status.up_to.is_some_and(|up_to| tally.counts[to] < u64::try_from(up_to).unwrap_or(0));
+        let has_room = is_tried || (status.state == EntryState::Open && tally.fits[to] > 0);
         // Each such step brings the whole closer, so there is an end to them.
         let is_better = from.is_none_or(|from| {
             let (above, below) = (self.excess(tally, from), self.excess(tally, to));
@@ -236,5 +249,6 @@ pub(super) fn is_made_anew(member: &Member) -> bool {
 }
 
 pub(super) fn removal(member: &Member, cause: Cause, how: Disruption, why: String) -> Removal {
-    Removal { name: member.name.clone(), uid: member.uid.clone(), cause, why, how }
+    let (name, uid, node) = (member.name.clone(), member.uid.clone(), member.node.clone());
+    Removal { name, uid, node, cause, why, how }
 }

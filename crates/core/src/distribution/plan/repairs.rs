@@ -8,21 +8,14 @@ use super::{
     Alarm, Cause, Disruption, Removal,
     removals::{Scene, Tally, is_made_anew, removal},
 };
-use crate::distribution::{
-    Member, Phase,
-    allocation::{Placed, ordinal},
-    costs::effective,
-};
+use crate::distribution::{Member, Phase, allocation::Placed, costs::effective};
 
 impl Scene<'_> {
     /// Those that are where they should not be: a few at a time, and none that runs unless there is room where its successor
     /// goes. Whichever runs where it is welcome stays, and counts there.
     pub(super) fn slipped_by(&self, alarm: &mut Alarm) -> Vec<Removal> {
-        if self.rule.spec.mode != Mode::Required {
-            return Vec::new();
-        }
         let mut candidates: Vec<&Placed<'_>> =
-            self.of_revision().filter(|(member, _)| self.has_slipped_by(member)).collect();
+            self.placed.iter().filter(|(member, _)| self.has_slipped_by(member)).collect();
         candidates.sort_by_key(|(member, entry)| {
             let runs = member.phase == Phase::Running;
             (runs, entry.is_some(), effective(member), Reverse(member.created), &member.name)
@@ -61,26 +54,19 @@ impl Scene<'_> {
         removals
     }
 
-    fn has_slipped_by(&self, member: &Member) -> bool {
-        member.mark.is_none()
-            && member.created >= self.rule.created
+    /// Whether a webhook should have seen it, but did not, and would see its successor.
+    pub(super) fn has_slipped_by(&self, member: &Member) -> bool {
+        self.rule.spec.mode == Mode::Required
+            && member.mark.is_none()
+            && member.created >= self.in_force_since
+            && Some(&member.revision) == self.allocation.revision.as_ref()
             && is_made_anew(member)
-            && ordinal(member).is_none()
-            && !self.is_left_alone(member)
-    }
-
-    /// Whether admission leaves such a pod alone, because its own node selector contradicts the rule.
-    pub(super) fn is_left_alone(&self, member: &Member) -> bool {
-        self.rule.entries().iter().filter(|entry| entry.weight > 0).any(|entry| {
-            let differs = |(key, value): (&String, &String)| {
-                member.node_selector.get(key).is_some_and(|own| own != value)
-            };
-            entry.node_label.iter().any(differs)
-        })
+            && !member.is_numbered()
+            && self.contradiction(member).is_none()
     }
 
     /// Where the successor of a pod that slipped by goes. None if the pod may stay.
-    fn repaired_to(&self, tally: &Tally, from: Option<usize>, runs: bool) -> Option<usize> {
+    pub(super) fn repaired_to(&self, tally: &Tally, from: Option<usize>, runs: bool) -> Option<usize> {
         let mut entries = 0..self.entries.len();
         let is_off = entries.any(|entry| self.excess(tally, entry).abs() >= self.allocation.total());
         if from.is_some() && !is_off {
@@ -100,7 +86,7 @@ impl Scene<'_> {
     /// Whether a pod has been seen by a webhook since the last one that was not.
     fn webhook_answers(&self) -> bool {
         let latest = |seen: bool| {
-            let those = self.placed.iter().filter(|(member, _)| member.mark.is_some() == seen);
+            let those = self.placed.iter().filter(|(member, _)| member.was_admitted() == seen);
             those.map(|(member, _)| member.created).max()
         };
         self.history.webhook_answers() || latest(true) > latest(false)

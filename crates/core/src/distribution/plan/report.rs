@@ -36,19 +36,15 @@ pub(super) fn not_in_force(observed: &Observed<'_>, reason: &'static str, messag
 
 /// Of a rule that counts.
 pub(super) fn in_force(
-    rule: &Rule,
+    observed: &Observed<'_>,
     allocation: &Allocation,
     entries: Vec<EntryStatus>,
     is_settled: bool,
+    left_alone: Option<String>,
 ) -> Plan {
-    let target = &rule.spec.target;
-    let ready = Finding {
-        kind: READY,
-        holds: Some(true),
-        reason: "InForce",
-        message: format!("new pods of {} {} are spread by this rule", target.kind(), target.name),
-    };
-    let balanced = balanced(rule, allocation, is_settled);
+    let rule = observed.rule;
+    let ready = ready(rule, observed.overlapped_by);
+    let balanced = balanced(rule, allocation, is_settled, left_alone);
     let satisfiable = satisfiable(rule, &entries);
     let word = if allocation.pods == 0 {
         "NoPods"
@@ -71,6 +67,8 @@ pub(super) fn in_force(
             desired: figures(|entry| entry.desired),
             actual: figures(|entry| entry.actual),
             entries,
+            target: Some(rule.spec.target.title()),
+            in_force_since: Some(rule.in_force_since(observed.now)),
             ..status(rule, word)
         },
         conditions: vec![ready, balanced, satisfiable],
@@ -88,9 +86,22 @@ fn status(rule: &Rule, word: &str) -> PodDistributorStatus {
     }
 }
 
+fn ready(rule: &Rule, overlapped_by: Option<&str>) -> Finding {
+    let target = &rule.spec.target;
+    let spread = format!("new pods of {} {} are spread by this rule", target.kind(), target.name);
+    let message = overlapped_by.map_or_else(
+        || spread.clone(),
+        |other| {
+            let name = &target.name;
+            format!("{spread}; those without a controller that have the label app={name} by PodDistributor {other}, which is older")
+        },
+    );
+    Finding { kind: READY, holds: Some(true), reason: "InForce", message }
+}
+
 /// In the middle of a burst the counts are those of some moment, and say nothing about how it will end: what was balanced stays
 /// so until the dust has settled.
-fn balanced(rule: &Rule, allocation: &Allocation, is_settled: bool) -> Finding {
+fn balanced(rule: &Rule, allocation: &Allocation, is_settled: bool, left_alone: Option<String>) -> Finding {
     let stays = !is_settled && before(rule, BALANCED).is_none_or(|(held, _)| held);
     let (holds, reason, message) = if allocation.pods == 0 {
         (true, "NoPods", "there are no pods".to_owned())
@@ -105,6 +116,10 @@ fn balanced(rule: &Rule, allocation: &Allocation, is_settled: bool) -> Finding {
             apart.push(format!("{} in no entry", allocation.unassigned.len()));
         }
         (false, "OffTarget", apart.join("; "))
+    };
+    let (reason, message) = match left_alone {
+        Some(left_alone) => ("PodsLeftAlone", format!("{message}; {left_alone}")),
+        None => (reason, message),
     };
     Finding { kind: BALANCED, holds: Some(holds), reason, message }
 }

@@ -14,7 +14,7 @@ use podwright_api::{Feature, config::DistributionConfig, distributor::Entry, key
 
 use super::{Ask as Asked, Facts, Known, Lookup, Mutator, Outcome, Request, Review};
 use crate::{
-    distribution::{self, Ask, Lineage, Mark, Rule, Sequence, Weights},
+    distribution::{self, Ask, Contradiction, Lineage, Mark, Rule, Sequence, Weights},
     pod::{OwnerReference, PodView},
 };
 
@@ -50,7 +50,11 @@ impl Distribution {
             .annotation(keys::DISTRIBUTION)
             .and_then(Mark::read)
             .filter(|mark| mark.rule == rule.name && is_in_force(mark, rule, pod));
-        if let Some((key, value, entry)) = contradiction(rule, pod, mark.as_ref()) {
+        let selector = pod.spec.node_selector.as_ref();
+        if let Some(Contradiction { key, value, entry }) =
+            selector.and_then(|selector| rule.contradiction(selector, mark.as_ref()))
+        {
+            let entry = entry.name();
             let warning = format!(
                 "distribution: left alone: its own nodeSelector has {key}={value}, but PodDistributor {}/{} also sends pods to {entry}; \
                  take {key} out of the nodeSelector, or the pod out of the rule",
@@ -74,7 +78,7 @@ impl Distribution {
             ask: Box::new(Ask {
                 ticket: request.uid.chars().filter(|c| *c != '-').take(TICKET_LENGTH).collect(),
                 revision: distribution::revision(label, owner),
-                held: mark.map(|mark| (mark.ticket, mark.entry)),
+                held: mark.map(|mark| mark.ticket).filter(|ticket| !ticket.is_empty()),
             }),
             dry_run: request.dry_run,
         };
@@ -88,7 +92,7 @@ impl Distribution {
                 };
                 let mark =
                     Mark { rule: rule.name.clone(), entry: entry.name(), ticket: place.ticket.clone() };
-                Review::Done(self.give(pod, &Given { rule, entry, mark, cost: Some(place.cost) }))
+                Review::Done(self.give(pod, &Given { rule, entry, mark, cost: place.cost }))
             }
         }
     }
@@ -114,24 +118,6 @@ fn is_in_force(mark: &Mark, rule: &Rule, pod: &PodView) -> bool {
     patch::is_preferred(rule) || entry.node_label.iter().all(|(key, value)| selector(pod, key) == Some(value))
 }
 
-/// A label of the pod's own node selector that keeps it from an entry of the rule.
-fn contradiction<'p>(
-    rule: &Rule,
-    pod: &'p PodView,
-    mark: Option<&Mark>,
-) -> Option<(&'p str, &'p str, String)> {
-    // What we have put there ourselves is not the pod's own.
-    let ours = mark.and_then(|mark| rule.entry(&mark.entry)).map(|entry| &rule.entries()[entry].node_label);
-    let own = |key: &str| ours.is_none_or(|ours| !ours.contains_key(key));
-    let selector = pod.spec.node_selector.as_ref()?;
-    rule.entries().iter().filter(|entry| entry.weight > 0).find_map(|entry| {
-        let (key, value) = selector.iter().find(|(key, value)| {
-            own(key) && entry.node_label.get(*key).is_some_and(|wanted| wanted != *value)
-        })?;
-        Some((key.as_str(), value.as_str(), entry.name()))
-    })
-}
-
 fn selector<'p>(pod: &'p PodView, key: &str) -> Option<&'p String> {
     pod.spec.node_selector.as_ref()?.get(key)
 }
@@ -145,19 +131,21 @@ fn ordinal(owner: &OwnerReference, pod: &PodView) -> Option<u64> {
     index.and_then(|index| index.parse().ok())
 }
 
-/// Pods of a StatefulSet come and go in order and keep their number, so each number has its entry.
+/// Pods of a StatefulSet come and go in order and keep their number, so each number has its entry. While that is closed, those
+/// whose entry it is are shared out among the others, one after another.
 fn by_ordinal(rule: &Rule, weights: &Weights, ordinal: u64) -> Option<usize> {
-    let open = distribution::open(rule);
-    if open.iter().all(|open| *open) {
-        return Some(Sequence::new(weights).entry_at(ordinal));
+    let open = distribution::open(rule, &[]);
+    let mut sequence = Sequence::new(weights);
+    let own = sequence.entry_at(ordinal);
+    if open[own] {
+        return Some(own);
     }
-    let left = rule.entries().iter().zip(&open).map(
-        |(entry, open)| {
-            if *open { entry.weight.unsigned_abs() } else { 0 }
-        },
-    );
-    let left = Weights::new(&left.collect::<Vec<u32>>())?;
-    Some(Sequence::new(&left).entry_at(ordinal))
+    let before = sequence.prefix(ordinal);
+    let displaced = before.iter().zip(&open).filter(|(_, open)| !**open).map(|(pods, _)| pods).sum();
+    let entries = rule.entries().iter().zip(&open);
+    let left: Vec<u32> =
+        entries.map(|(entry, open)| if *open { entry.weight.unsigned_abs() } else { 0 }).collect();
+    Some(Sequence::new(&Weights::new(&left)?).entry_at(displaced))
 }
 
 /// By whom the pod was made, as far as the rules care, or what has to be looked up first.
@@ -166,11 +154,8 @@ fn lineage(rules: &[Arc<Rule>], namespace: &str, pod: &PodView, facts: &Facts) -
         return Ok(Lineage { owners: Vec::new(), app: pod.label(keys::APP).map(str::to_owned) });
     };
     let mut owners = vec![owner.clone()];
-    // A ReplicaSet is named after whatever made it, so most of them need not be looked up.
-    let may_be_its = |rule: &Arc<Rule>| {
-        rule.spec.target.kind() != "ReplicaSet" && owner.name.starts_with(&rule.spec.target.name)
-    };
-    if owner.kind == "ReplicaSet" && rules.iter().any(may_be_its) {
+    let is_replica_set = (owner.api_version.as_str(), owner.kind.as_str()) == ("apps/v1", "ReplicaSet");
+    if is_replica_set && rules.iter().any(|rule| rule.spec.target.kind() != "ReplicaSet") {
         let lookup = Lookup::Workload {
             api_version: owner.api_version.clone(),
             kind: owner.kind.clone(),
@@ -199,7 +184,9 @@ impl Mutator for Distribution {
         if request.ask != Asked::Create || pod.daemon_owner().is_some() || pod.target_node().is_some() {
             return Review::Done(Outcome::skipped());
         }
-        let lookup = Lookup::Rules { namespace: request.namespace.to_owned() };
+        // Jobs come by the thousand, and seldom has one a rule of its own.
+        let maker = pod.controller().filter(|owner| owner.kind != "Job").map(|owner| owner.name.clone());
+        let lookup = Lookup::Rules { namespace: request.namespace.to_owned(), maker };
         let rules = match facts.rules(&lookup) {
             Known::Unknown => return Review::Needs(vec![lookup]),
             Known::Absent | Known::Found([]) => return Review::Done(Outcome::skipped()),

@@ -69,7 +69,7 @@ impl Scene {
         Self {
             rules: vec![rule(spec)],
             replica_set: Ok(Some(owner("apps/v1", "Deployment", "web"))),
-            place: Some(Place { entry: 1, ticket: "t1".to_owned(), cost: -5 }),
+            place: Some(Place { entry: 1, ticket: "t1".to_owned(), cost: Some(-5) }),
             asked: Vec::new(),
         }
     }
@@ -135,7 +135,7 @@ fn a_pod_gets_the_labels_tolerations_and_marks_of_its_place_and_a_second_look_ch
     let ask = &scene.asked[0];
     assert_eq!((ask.ticket.as_str(), ask.revision.as_str(), &ask.held), ("0b5f2c1e77aa4", "abc", &None));
     let again = scene.review(&pod);
-    assert_eq!(scene.asked[1].held, Some(("t1".to_owned(), "type=spot,zone=a".to_owned())));
+    assert_eq!(scene.asked[1].held.as_deref(), Some("t1"));
     assert_eq!((again.verdict(), again.warnings.len()), (Verdict::Unchanged, 0));
 }
 
@@ -170,7 +170,7 @@ fn a_rule_that_contradicts_the_pods_own_selector_leaves_it_alone_and_says_so() {
 fn a_copy_of_a_placed_pod_is_placed_by_itself_and_loses_what_the_other_was_given() {
     let mut scene = Scene::new(eighty_twenty());
     let copy = scene.applied(&of_replica_set());
-    scene.place = Some(Place { entry: 0, ticket: "t2".to_owned(), cost: -6 });
+    scene.place = Some(Place { entry: 0, ticket: "t2".to_owned(), cost: Some(-6) });
     let placed = scene.applied(&copy);
     assert_eq!(placed["spec"]["nodeSelector"], json!({"type": "default"}));
     assert_eq!(placed["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"], "-6");
@@ -252,6 +252,23 @@ fn stateful_sets_are_spread_by_ordinal_without_taking_a_place() {
     }
     assert_eq!(entries.iter().filter(|entry| *entry == "spot").count(), 2, "{entries:?}");
     assert!(scene.asked.is_empty());
+}
+
+#[test]
+fn while_an_entry_is_closed_only_its_own_numbers_of_a_stateful_set_go_elsewhere() {
+    let entries: Vec<Value> =
+        ["a", "b", "c"].map(|pool| json!({"nodeLabel": {"pool": pool}, "weight": 1})).into();
+    let spec = json!({"distribution": entries, "target": {"kind": "StatefulSet", "name": "db"}, "whenUnsatisfiable": "Spill"});
+    let mut rule = (*rule(spec)).clone();
+    let weights = rule.weights().unwrap();
+    let all = |rule: &Rule| (0..12).map(|n| by_ordinal(rule, &weights, n).unwrap()).collect::<Vec<_>>();
+    let own = all(&rule);
+    let closed = json!({"entry": "pool=b", "desired": 4, "actual": 0, "nodes": 0, "state": "NoNodes"});
+    rule.status.entries = serde_json::from_value(json!([closed])).unwrap();
+    let now = all(&rule);
+    let moved: Vec<usize> = (0..12).filter(|n| own[*n] != now[*n]).map(|n| now[n]).collect();
+    assert!((0..12).all(|n| own[n] == 1 || own[n] == now[n]), "{own:?} {now:?}");
+    assert_eq!(moved, [0, 2, 0, 2], "they are shared out among the others");
 }
 
 #[test]

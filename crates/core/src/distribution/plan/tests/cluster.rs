@@ -1,5 +1,7 @@
 //! A small cluster: one ReplicaSet, its controller, a scheduler, kubelets, admission, and the leader that follows its plans.
 
+use podwright_api::distributor::Mode;
+
 use super::*;
 use crate::distribution::{Mark, Phase, Requests, Sequence, costs::effective, ledger};
 
@@ -122,9 +124,11 @@ impl Cluster {
         let cost = Sequence::new(&self.weights).position(entry, counts[entry] + 1);
         pod.cost = Some(format!("-{cost}"));
         pod.our_cost.clone_from(&pod.cost);
-        pod.node_selector = self.rule.entries()[entry].node_label.clone();
+        if self.rule.spec.mode == Mode::Required {
+            pod.node_selector = self.rule.entries()[entry].node_label.clone();
+        }
         let entry = self.rule.entries()[entry].name();
-        pod.mark = Some(Mark { rule: self.rule.name.clone(), entry, ticket: String::new() });
+        pod.mark = Some(Mark { rule: self.rule.name.clone(), entry, ticket: pod.name.clone() });
         pod
     }
 
@@ -164,6 +168,7 @@ impl Cluster {
         let plan = plan(&Observed {
             rule: &self.rule,
             shadowed_by: None,
+            overlapped_by: None,
             members: &members,
             nodes: &self.nodes(),
             ledger_quiet: self.ledger_quiet,
@@ -176,6 +181,9 @@ impl Cluster {
             let pod = self.pods.iter_mut().find(|pod| pod.uid == change.uid).unwrap();
             pod.cost = Some(change.cost.to_string());
             pod.our_cost.clone_from(&pod.cost);
+        }
+        for Adoption { uid, mark, .. } in plan.adoptions {
+            self.pods.iter_mut().find(|pod| pod.uid == uid).unwrap().mark = Some(mark);
         }
         for removal in plan.removals {
             let pod = self.pods.iter_mut().find(|pod| pod.uid == removal.uid).unwrap();

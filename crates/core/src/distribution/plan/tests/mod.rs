@@ -1,3 +1,4 @@
+mod adoptions;
 mod cluster;
 mod costs;
 mod moves;
@@ -35,6 +36,7 @@ impl Case {
         plan(&Observed {
             rule: &self.rule,
             shadowed_by: None,
+            overlapped_by: None,
             members: &members,
             nodes: &self.nodes,
             ledger_quiet: self.ledger_quiet,
@@ -43,7 +45,7 @@ impl Case {
         })
     }
 
-    /// Looks, and writes status and costs, but removes nothing.
+    /// Looks, and writes status, costs and marks, but removes nothing.
     fn write(&mut self) -> Plan {
         let plan = self.look();
         write(&mut self.rule, &plan);
@@ -51,6 +53,9 @@ impl Case {
         for change in &plan.costs {
             let pod = self.members.iter_mut().find(|pod| pod.uid == change.uid).unwrap();
             (pod.cost, pod.our_cost) = (Some(change.cost.to_string()), Some(change.cost.to_string()));
+        }
+        for Adoption { uid, mark, .. } in &plan.adoptions {
+            self.members.iter_mut().find(|pod| pod.uid == *uid).unwrap().mark = Some(mark.clone());
         }
         plan
     }

@@ -70,6 +70,15 @@ fn moves_are_limited_by_the_minute() {
 }
 
 #[test]
+fn a_move_that_a_disruption_budget_holds_up_is_tried_again() {
+    let mut case = rebalanced("aaaaab");
+    let plan = case.settle();
+    assert_eq!(plan.wake_at, Some(case.now + HELD_UP));
+    case.now += HELD_UP;
+    assert_eq!(case.write().removals, plan.removals, "it did not count as made");
+}
+
+#[test]
 fn the_next_waits_until_the_last_was_made_anew_but_not_for_ever() {
     let mut case = rebalanced("aaaaaaaa");
     let plan = case.settle();
@@ -103,4 +112,34 @@ fn pods_in_no_entry_move_only_if_somebody_asks_for_it() {
     let mut own = Case::new(&[1, 1], &json!({"rebalance": {"enabled": true}}), stray(), all());
     own.pod("x").node_selector = [("pool".to_owned(), "z".to_owned())].into();
     assert_eq!(told(&own.settle()), [""; 0], "its successor would be left alone just the same");
+}
+
+#[test]
+fn pods_on_nodes_with_other_labels_now_count_there_and_may_move() {
+    let mut case = rebalanced("aaabbb");
+    assert!(case.settle().removals.is_empty());
+    case.nodes[1].labels = node("a", 1).labels;
+    case.nodes.push(NodeRoom { name: "new".to_owned(), ..node("b", 99) });
+    let plan = case.settle();
+    assert_eq!(plan.status.actual.as_deref(), Some("6/0"));
+    assert_eq!(told(&plan).len(), 1);
+    case.nodes[1].labels = node("z", 1).labels;
+    let plan = case.settle();
+    assert_eq!(plan.allocation.as_ref().map(|all| all.unassigned.len()), Some(3));
+    assert_eq!(told(&plan), ["p5 Moved Evict"], "those in no entry first");
+}
+
+#[test]
+fn a_pod_that_somebody_made_by_hand_holds_up_no_move() {
+    let mut case = rebalanced("aaaaab");
+    let by_hand = Member {
+        owner: None,
+        revision: String::new(),
+        created: 500,
+        ready: false,
+        ..samples::pod("bare", "a")
+    };
+    case.members.push(by_hand);
+    let plan = case.settle();
+    assert_eq!((plan.status.actual.as_deref(), told(&plan).len()), (Some("5/1"), 1));
 }

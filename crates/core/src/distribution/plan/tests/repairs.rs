@@ -73,6 +73,19 @@ fn whoever_was_not_meant_to_be_placed_is_left_alone() {
 }
 
 #[test]
+fn pods_from_before_the_rule_was_in_force_for_them_are_not_repaired() {
+    let mut case = with(vec![Member { created: 500, ..unmarked("x", "z") }], 4);
+    case.rule.status.target = Some("Deployment/another".to_owned());
+    let plan = case.settle();
+    assert_eq!((told(&plan), plan.status.in_force_since), (vec![], Some(START)), "the target was changed");
+    assert_eq!(plan.status.target.as_deref(), Some("Deployment/web"));
+    case.members.push(Member { created: START, ..unmarked("y", "z") });
+    assert_eq!(told(&case.settle()), ["y SlippedBy Evict"], "this one is");
+    case.rule.status = PodDistributorStatus::default();
+    assert_eq!(told(&case.settle()), [""; 0], "the rule is older than we are here");
+}
+
+#[test]
 fn a_few_go_at_a_time_and_none_while_too_many_are_away() {
     let crowd = |n: usize| (0..n).map(|n| unmarked(&format!("x{n}"), "z")).collect::<Vec<_>>();
     assert_eq!(with(crowd(20), 40).settle().removals.len(), 6);

@@ -127,10 +127,46 @@ fn plan_shadowed(case: &Case) -> Plan {
     plan(&Observed {
         rule: &case.rule,
         shadowed_by: Some("older"),
+        overlapped_by: None,
         members: &[],
         nodes: &case.nodes,
         ledger_quiet: true,
         history: &case.history,
         now: case.now,
     })
+}
+
+#[test]
+fn a_rule_says_which_other_counts_for_pods_without_a_controller() {
+    let case = Case::new(&[1, 1], &json!({}), pods("ab"), vec![node("a", 9), node("b", 9)]);
+    let told = |overlapped_by| {
+        let observed = Observed {
+            rule: &case.rule,
+            shadowed_by: None,
+            overlapped_by,
+            members: &[],
+            nodes: &case.nodes,
+            ledger_quiet: true,
+            history: &case.history,
+            now: case.now,
+        };
+        plan(&observed).conditions[0].message.clone()
+    };
+    assert_eq!(told(None), "new pods of Deployment web are spread by this rule");
+    assert_eq!(
+        told(Some("elder")),
+        "new pods of Deployment web are spread by this rule; those without a controller that have the label app=web by \
+         PodDistributor elder, which is older"
+    );
+}
+
+#[test]
+fn a_rule_that_is_not_in_force_forgets_since_when_it_was() {
+    let mut case = Case::new(&[1, 1], &json!({}), pods("ab"), vec![node("a", 9), node("b", 9)]);
+    assert_eq!(case.write().status.in_force_since, Some(0));
+    let shadowed = plan_shadowed(&case);
+    assert_eq!((&shadowed.status.target, shadowed.status.in_force_since), (&None, None));
+    assert!(shadowed.conditions[0].message.contains("PodDistributor older counts instead"), "{shadowed:?}");
+    write(&mut case.rule, &shadowed);
+    assert_eq!(case.write().status.in_force_since, Some(START));
 }

@@ -7,6 +7,7 @@ fn assert_rest(cluster: &mut Cluster, context: &str) {
     let (allocation, removed) = (cluster.allocation(), cluster.removals.len());
     assert!(allocation.is_balanced(), "{context}: {allocation:?}\n{:?}", cluster.rule.status);
     assert_eq!(cluster.ready(), cluster.replicas, "{context}");
+    assert!(cluster.pods.iter().all(|pod| pod.mark.is_some()), "{context}: {:?}", cluster.pods);
     let before = (cluster.rule.status.clone(), cluster.pods.clone());
     cluster.run(4000);
     assert_eq!(cluster.removals.len(), removed, "{context}: something goes on for ever");
@@ -29,7 +30,64 @@ fn spot_nodes_go_and_come_back() {
         assert!(cluster.ready() >= 19, "one at a time");
     }
     assert_eq!((cluster.allocation().counts(), cluster.evictions()), (vec![16, 4], 4));
+    // Until it is forgotten that the entry was closed.
+    cluster.run(60);
     assert_rest(&mut cluster, "spot");
+}
+
+#[test]
+fn a_pool_that_grows_only_for_pods_that_wait_gets_one_and_then_its_share() {
+    for rebalance in [false, true] {
+        let spec = json!({"whenUnsatisfiable": "Spill", "rebalance": {"enabled": rebalance}});
+        let mut cluster = Cluster::new(&[80, 20], &spec, &[('a', 99), ('b', 99)], 20);
+        cluster.set_pool('b', None);
+        cluster.run(50);
+        assert_eq!((cluster.allocation().counts(), cluster.ready()), (vec![20, 0], 20));
+        let mut wanted = None;
+        for _ in 0..200 {
+            cluster.tick();
+            let waits = cluster.pods.iter().any(|pod| pod.unschedulable_since.is_some());
+            wanted = wanted.or_else(|| waits.then_some(cluster.now));
+            if wanted.is_some_and(|since| since + 10 == cluster.now) {
+                cluster.set_pool('b', Some(99));
+            }
+            assert!(cluster.ready() >= 19, "one at a time");
+        }
+        assert_eq!(cluster.allocation().counts(), [16, 4], "rebalance: {rebalance}");
+        assert_rest(&mut cluster, "from nothing");
+    }
+}
+
+#[test]
+fn an_entry_that_never_gets_nodes_costs_a_pod_now_and_then_and_no_more() {
+    for spec in [json!({"whenUnsatisfiable": "Spill"}), json!({"rebalance": {"enabled": true}})] {
+        let mut cluster = Cluster::new(&[80, 20], &spec, &[('a', 99), ('b', 99)], 20);
+        cluster.set_pool('b', None);
+        cluster.run(24 * 3600);
+        let evictions = cluster.evictions();
+        assert!(evictions <= 30, "{spec}: {evictions}");
+        assert!(cluster.removals.iter().all(|(_, removal)| removal.cause != Cause::SlippedBy), "{spec}");
+    }
+}
+
+#[test]
+fn where_an_entry_is_only_preferred_a_scheduler_that_does_not_heed_it_ends_the_moves() {
+    let spec = json!({"mode": "Preferred", "rebalance": {"enabled": true}});
+    let mut cluster = Cluster::new(&[1, 1], &spec, &[('a', 99), ('b', 50)], 20);
+    cluster.run(24 * 3600);
+    assert_eq!(cluster.allocation().counts(), [20, 0], "it puts them where there is most room");
+    assert!((1..=12).contains(&cluster.evictions()), "{}", cluster.evictions());
+}
+
+#[test]
+fn other_weights_move_nothing_with_spill_alone_until_pods_have_spilled() {
+    let mut cluster =
+        Cluster::new(&[80, 20], &json!({"whenUnsatisfiable": "Spill"}), &[('a', 99), ('b', 99)], 20);
+    cluster.run(10);
+    (cluster.rule.spec.distribution[0].weight, cluster.rule.spec.distribution[1].weight) = (50, 50);
+    cluster.weights = cluster.rule.weights().unwrap();
+    cluster.run(4000);
+    assert_eq!((cluster.allocation().counts(), cluster.removals.len()), (vec![16, 4], 0));
 }
 
 #[test]

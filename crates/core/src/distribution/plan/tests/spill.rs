@@ -58,7 +58,91 @@ fn an_entry_without_nodes_is_closed_at_once_and_opens_with_its_first_node() {
     case.nodes.push(node("b", 9));
     case.pod("s").unschedulable_since = None;
     let plan = case.write();
-    assert_eq!((state(&plan, 1), plan.events[0].reason), ((EntryState::Open, None, None), "EntryOpen"));
+    let opened = (EntryState::Open, Some(case.now), Some(60));
+    assert_eq!((state(&plan, 1), plan.events[0].reason), (opened, "EntryOpen"));
+    case.now += 75;
+    assert_eq!(state(&case.write(), 1), (EntryState::Open, None, None), "and that is forgotten in time");
+}
+
+#[test]
+fn an_entry_without_nodes_lets_one_pod_try_after_longer_and_longer() {
+    let mut case = spill(pods("aaaa"), vec![node("a", 9)]);
+    let mut aside = Vec::new();
+    for _ in 0..8 {
+        let plan = case.write();
+        let (EntryState::NoNodes, Some(retry_at), Some(set_aside)) = state(&plan, 1) else {
+            panic!("{plan:?}")
+        };
+        assert_eq!((retry_at, plan.status.entries[1].up_to), (case.now + set_aside, None));
+        aside.push(set_aside);
+        case.members.retain(|pod| pod.name != "s");
+        case.settle();
+        assert_eq!(case.write().wake_at, Some(retry_at));
+        case.now = retry_at;
+        let tried = case.write();
+        assert_eq!(
+            (tried.status.entries[1].up_to, tried.removals.len()),
+            (Some(1), 0),
+            "admission must hear of it"
+        );
+        assert_eq!(
+            (state(&tried, 1).0, tried.events.len()),
+            (EntryState::NoNodes, 0),
+            "nobody is told each time"
+        );
+        assert_eq!(told(&case.write()), ["p3 Moved Evict"]);
+        // Its successor waits in vain.
+        case.members.push(stuck("s", "b", case.now));
+        case.now += 14;
+        let waits = case.write();
+        assert_eq!((waits.status.entries[1].up_to, told(&waits)), (Some(1), vec![]));
+        case.now += 1;
+    }
+    assert_eq!(aside, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+    assert_eq!(case.write().removals, []);
+    assert_eq!(told(&case.write()), ["s Spilled Delete"]);
+}
+
+#[test]
+fn an_entry_that_is_tried_opens_with_its_first_node() {
+    let mut case = spill(pods("aaaa"), vec![node("a", 9)]);
+    case.write();
+    case.now += 60;
+    assert_eq!(case.settle().status.entries[1].up_to, Some(1));
+    case.nodes.push(node("b", 9));
+    let plan = case.write();
+    assert_eq!((state(&plan, 1).0, plan.status.entries[1].up_to), (EntryState::Open, None));
+    assert_eq!(told(&case.write()), ["p3 Moved Evict"]);
+}
+
+#[test]
+fn an_entry_that_gets_no_pods_is_not_tried() {
+    let mut case = Case::new(&[1, 0], &json!({"whenUnsatisfiable": "Spill"}), pods("aa"), vec![node("a", 9)]);
+    let plan = case.settle();
+    assert_eq!((state(&plan, 1), plan.wake_at), ((EntryState::NoNodes, None, None), None));
+}
+
+#[test]
+fn that_pods_have_spilled_is_remembered_until_they_are_back() {
+    let since = |plan: &Plan| plan.status.entries[1].spilled_since;
+    let mut case = spill(pods("aabb"), vec![node("a", 9)]);
+    assert_eq!(since(&case.write()), None, "they are there yet");
+    case.members = pods("aaaa");
+    assert_eq!(since(&case.write()), Some(START));
+    case.nodes.push(node("b", 9));
+    case.now += 5;
+    case.settle();
+    case.now += 500;
+    assert_eq!(since(&case.settle()), Some(START), "however long it takes");
+    case.members = pods("aaab");
+    assert_eq!(since(&case.settle()), Some(START));
+    case.members = pods("aabb");
+    case.ledger_quiet = false;
+    assert_eq!(since(&case.settle()), Some(START), "in a burst that may not last");
+    case.ledger_quiet = true;
+    assert_eq!(since(&case.settle()), None);
+    case.members = pods("aaaa");
+    assert_eq!((since(&case.settle()), told(&case.settle())), (None, vec![]), "that was somebody else");
 }
 
 #[test]
@@ -156,4 +240,11 @@ fn pods_of_a_node_that_is_gone_are_given_up_after_a_while() {
     wait.settle();
     wait.now += 60;
     assert!(wait.write().removals.is_empty());
+    let mut numbered = spill(pods("ab"), vec![node("a", 9)]);
+    for pod in &mut numbered.members {
+        pod.owner = Some(owner("StatefulSet"));
+    }
+    numbered.settle();
+    numbered.now += 50;
+    assert!(numbered.write().removals.is_empty(), "whether it has ended is not ours to say");
 }

@@ -83,10 +83,11 @@ e2e: need-cargo need-go need-registry ## Only the tests on the real control plan
 	$(CARGO) test --locked --package podwright --test e2e -- $(TEST)
 
 .PHONY: bench
-bench: need-cargo need-go need-registry ## Measure: admission, sizing, architecture, rollout (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
+bench: need-cargo need-go need-registry ## Measure: admission, sizing, architecture, distribution, rollout (BENCH_ARGS="admission --peer URL": only that, beside another webhook)
 	$(CARGO) run --release --locked --package xtask -- bench $(or $(BENCH_ARGS),admission)
 	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench sizing)
 	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench architecture)
+	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench distribution)
 	$(if $(BENCH_ARGS),,$(CARGO) run --release --locked --package xtask -- bench rollout --rounds 1)
 
 .PHONY: generate-certs

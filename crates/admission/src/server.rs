@@ -5,11 +5,11 @@ use std::{
 };
 
 use axum::{
-    Router,
+    Json, Router,
     body::{Body, HttpBody as _},
     extract::{Request, State},
     response::{IntoResponse, Response},
-    routing::post,
+    routing::{get, post},
 };
 use futures::future::join_all;
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
@@ -29,6 +29,11 @@ const PATIENCE: usize = 4 * MAX_BODY;
 
 /// Where FlexDaemonsets and the peer-pods webhook are registered, so that their configurations go on working.
 const LEGACY_PATH: &str = "/mutate-v1-pod";
+
+/// Where Versprei is registered.
+const VERSPREI_PATH: &str = "/mutate";
+/// What Versprei's users ask whether it lives.
+const HEALTH_PATH: &str = "/health";
 
 /// What bounds a review.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +88,11 @@ pub fn router(
     if !legacy.is_empty() {
         router = router.route(LEGACY_PATH, route(legacy));
     }
+    if features.contains(&Feature::Distribution) {
+        router = router
+            .route(VERSPREI_PATH, route(vec![Feature::Distribution]))
+            .route(HEALTH_PATH, get(|| async { Json("OK") }));
+    }
     let served: Vec<String> = features.into_iter().map(Feature::path).collect();
     let lost = format!("nothing is served here; the webhooks are at {}\n", served.join(", "));
     router
@@ -96,7 +106,8 @@ impl Admission {
         let started = Instant::now();
         let _in_flight = self.metrics.in_flight();
         let timeout = deadline(self.timeout, request.uri().query());
-        let answer = tokio::time::timeout(timeout, self.review(features, request.into_body())).await;
+        let lenient = request.uri().path() == VERSPREI_PATH;
+        let answer = tokio::time::timeout(timeout, self.review(features, lenient, request.into_body())).await;
         let answer = answer.unwrap_or_else(|_| {
             Err(Fault::new(
                 StatusCode::GATEWAY_TIMEOUT,
@@ -118,11 +129,16 @@ impl Admission {
         response
     }
 
-    async fn review(&self, features: &[Feature], body: Body) -> Result<Vec<u8>, Fault> {
+    async fn review(&self, features: &[Feature], lenient: bool, body: Body) -> Result<Vec<u8>, Fault> {
         // The turn comes first, so that what is held in memory is bounded too.
         let _turn = self.turns.acquire().await.map_err(Fault::ours)?;
         let body = content(body).await?;
-        let question = Question::read(&body)?;
+        let question = match Question::read(&body) {
+            Ok(question) => question,
+            // Versprei lets through whatever it was registered for by mistake.
+            Err(unanswerable) if lenient => return unanswerable.let_through(),
+            Err(unanswerable) => return Err(unanswerable.fault()),
+        };
         let observe = |feature, verdict| self.metrics.verdict(feature, verdict);
         let pod = RawPod::read(question.pod)?;
         let mut facts = Facts::default();

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum Feature {
     /// Pods go where their images can run.
     Architecture,
+    /// Pods are spread over node labels by weight.
+    Distribution,
     /// DaemonSet pods get a share of their node.
     Sizing,
     /// VM-backed pods are accounted as VMs, and nodes offer VM capacity.
@@ -22,13 +24,15 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order in which mutations run.
-    pub const ALL: &[Self] = &[Self::Architecture, Self::Sizing, Self::PeerPods, Self::Rollout];
+    pub const ALL: &[Self] =
+        &[Self::Architecture, Self::Distribution, Self::Sizing, Self::PeerPods, Self::Rollout];
 
     /// The name used in flags, in the configuration file, in webhook paths and in metric labels.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Architecture => "architecture",
+            Self::Distribution => "distribution",
             Self::Sizing => "sizing",
             Self::PeerPods => "peer-pods",
             Self::Rollout => "rollout",

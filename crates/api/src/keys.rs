@@ -105,3 +105,24 @@ pub const AUTOSCALER_DAEMONSET_POD: &str = "cluster-autoscaler.kubernetes.io/dae
 pub const EDS_POD_OVERRIDES: &str = "podwright.io/overrides";
 /// On an ExtendedDaemonSet's pod: how many pods before it failed on its node in a row. There only if any did.
 pub const EDS_POD_FAILURES: &str = "podwright.io/failures";
+
+/// On a pod that we have spread: what Versprei writes there.
+pub const MUTATED_BY: &str = "mutated-by";
+/// Versprei's value of it.
+pub const MUTATED_BY_VERSPREI: &str = "spread-webhook-service";
+/// On a pod that we have spread: by which rule, to which entry, and the ticket of its place.
+pub const DISTRIBUTION: &str = "podwright.io/distribution";
+/// On a pod: the lower, the sooner it goes when its ReplicaSet is scaled down.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// On a pod: the deletion cost that we gave it. A cost that differs from it is the user's own and stays.
+pub const OUR_DELETION_COST: &str = "podwright.io/deletion-cost";
+/// Label on the pods of a Deployment: their revision.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Label on the pods of an Argo Rollout: their revision.
+pub const ROLLOUTS_POD_TEMPLATE_HASH: &str = "rollouts-pod-template-hash";
+/// Label on the pods of a StatefulSet and of others: their revision.
+pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+/// Label on the pods of a StatefulSet: their ordinal.
+pub const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+/// Label by which a pod without a controller finds its rule, as in Versprei.
+pub const APP: &str = "app";

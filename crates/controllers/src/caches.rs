@@ -2,21 +2,21 @@
 
 use std::fmt::Debug;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::{
-    apps::v1::{DaemonSet, DaemonSetSpec},
+    apps::v1::{DaemonSet, DaemonSetSpec, ReplicaSet},
     core::v1::{Node, PodTemplateSpec},
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::DeserializeGuard,
+    core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
         reflector::{self, ReflectHandle, Store, store::Writer},
         watcher,
     },
 };
-use podwright_api::flex::FlexDaemonsetTemplate;
+use podwright_api::{distributor::PodDistributor, flex::FlexDaemonsetTemplate};
 use podwright_runtime::probes::Gate;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -40,6 +40,10 @@ pub struct Caches {
     pub templates: Store<FlexDaemonsetTemplate>,
     /// ExtendedDaemonSets and their replica sets, where they are rolled out.
     pub rollouts: Option<Rollouts>,
+    /// ReplicaSets, of which only who owns them.
+    pub replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
+    /// PodDistributors.
+    pub rules: Store<PodDistributor>,
 }
 
 /// What fills one cache.
@@ -71,12 +75,24 @@ where
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let kind = K::kind(&()).into_owned();
         // One object that cannot be read must not keep us from all others.
-        let mut events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
+        let events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
             .default_backoff()
             .filter_map(|event| std::future::ready(event.map(readable).transpose()))
-            .inspect_ok(move |event| look(event))
+            .inspect_ok(move |event| look(event));
+        self.follow(events, prune, told, synced, cancel).await;
+    }
+
+    async fn follow(
+        self,
+        events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+        prune: impl Fn(&mut K) + Send + 'static,
+        told: impl Fn(&watcher::Event<K>) + Send + 'static,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        let kind = K::kind(&()).into_owned();
+        let mut events = events
             .modify(prune)
             .reflect_shared(self.writer)
             .inspect_ok(move |event| {
@@ -124,18 +140,26 @@ pub fn nodes() -> (Watch<Node>, Store<Node>) {
 
 impl Watch<Node> {
     /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept. `look` sees each node whole,
-    /// before it is pruned; of which kinds the nodes are is told to `kinds`.
+    /// before it is pruned; of which kinds the nodes are is told to `kinds`, and `deleted` is told when some may have gone.
     pub async fn watch_nodes(
         self,
         client: Client,
         vm_resource: String,
         look: impl FnMut(&watcher::Event<Node>) + Send + 'static,
         kinds: Kinds,
+        deleted: mpsc::UnboundedSender<()>,
         synced: Gate,
         cancel: CancellationToken,
     ) {
         let prune = move |node: &mut Node| nodes::prune(node, &vm_resource);
-        self.run(client, look, prune, move |event| kinds.told(event), synced, cancel).await;
+        let told = move |event: &watcher::Event<Node>| {
+            kinds.told(event);
+            if matches!(event, watcher::Event::Delete(_) | watcher::Event::InitDone) {
+                // Nobody may be listening.
+                let _ = deleted.send(());
+            }
+        };
+        self.run(client, look, prune, told, synced, cancel).await;
     }
 }
 
@@ -177,6 +201,53 @@ impl Watch<FlexDaemonsetTemplate> {
     /// Watches until cancelled; `synced` opens once all templates are known.
     pub async fn watch_templates(self, client: Client, synced: Gate, cancel: CancellationToken) {
         self.run(client, |_| {}, prune_metadata, |_| {}, synced, cancel).await;
+    }
+}
+
+/// The watch of ReplicaSets, and what it fills.
+#[must_use]
+pub fn replica_sets() -> (Watch<PartialObjectMeta<ReplicaSet>>, Store<PartialObjectMeta<ReplicaSet>>) {
+    Watch::new()
+}
+
+impl Watch<PartialObjectMeta<ReplicaSet>> {
+    /// Watches until cancelled; `synced` opens once all ReplicaSets are known.
+    pub async fn watch_replica_sets(self, client: Client, synced: Gate, cancel: CancellationToken) {
+        let events = watcher(Api::<PartialObjectMeta<ReplicaSet>>::all(client), watcher::Config::default())
+            .default_backoff();
+        let prune = |replica_set: &mut PartialObjectMeta<ReplicaSet>| {
+            replica_set.managed_fields_mut().clear();
+            replica_set.annotations_mut().clear();
+            replica_set.labels_mut().clear();
+        };
+        self.follow(events, prune, |_| {}, synced, cancel).await;
+    }
+}
+
+/// The watch of PodDistributors, and what it fills.
+#[must_use]
+pub fn rules() -> (Watch<PodDistributor>, Store<PodDistributor>) {
+    Watch::new()
+}
+
+impl Watch<PodDistributor> {
+    /// Watches until cancelled. `synced` opens once all rules are known and `gone` has been told so; it is also told of those that
+    /// go, by namespace and name.
+    pub async fn watch_rules(
+        self,
+        client: Client,
+        gone: impl Fn(Option<(String, String)>) + Send + 'static,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        let told = move |event: &watcher::Event<PodDistributor>| match event {
+            watcher::Event::Delete(rule) => {
+                gone(Some((rule.namespace().unwrap_or_default(), rule.name_any())));
+            }
+            watcher::Event::InitDone => gone(None),
+            _ => {}
+        };
+        self.run(client, |_| {}, prune_metadata, told, synced, cancel).await;
     }
 }
 

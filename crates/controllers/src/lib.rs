@@ -8,6 +8,7 @@
 pub mod architecture;
 pub mod caches;
 pub mod capacity;
+pub mod distribution;
 pub mod lookups;
 mod nodes;
 pub mod registration;

@@ -11,14 +11,12 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta},
     runtime::reflector::ObjectRef,
 };
-use podwright_core::{
-    mutate::{Fact, Lookup, WorkloadFacts},
-    pod::OwnerReference,
-};
+use podwright_core::mutate::{Fact, Lookup, WorkloadFacts};
 
 use crate::{
     architecture::{Images, Kinds},
     caches::Caches,
+    distribution::{Desk, controller_of},
     nodes,
 };
 
@@ -35,6 +33,8 @@ pub struct Lookups {
     pub images: Arc<dyn Images>,
     /// How long images may take.
     pub patience: Duration,
+    /// Who gives places to pods, if pods are spread.
+    pub desk: Option<Desk>,
 }
 
 impl Lookups {
@@ -56,6 +56,14 @@ impl Lookups {
                     None => Api::all(self.client.clone()).get_opt(name).await?.map(Arc::new),
                 };
                 Ok(template.map(|template| Fact::Template(Arc::new(template.spec.clone()))))
+            }
+            Lookup::Rules { namespace, maker } => {
+                let Some(desk) = &self.desk else { return Ok(None) };
+                Ok(desk.rules(namespace, maker.as_deref()).await.map(Fact::Rules))
+            }
+            Lookup::Place { namespace, rule, ask, dry_run } => {
+                let Some(desk) = &self.desk else { return Ok(None) };
+                Ok(desk.place(namespace, rule, ask, *dry_run).await.map(Fact::Place))
             }
             Lookup::Workload { api_version, kind, namespace, name } => {
                 self.workload(api_version, kind, namespace, name).await.map(|facts| facts.map(Fact::Workload))
@@ -84,6 +92,12 @@ impl Lookups {
         if let Some(metadata) = known {
             return Ok(Some(Arc::new(workload_facts(&metadata))));
         }
+        if (api_version, kind) == ("apps/v1", "ReplicaSet") {
+            let key = ObjectRef::new(name).within(namespace);
+            if let Some(replica_set) = self.caches.replica_sets.get(&key) {
+                return Ok(Some(Arc::new(workload_facts(&replica_set.metadata))));
+            }
+        }
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
@@ -93,13 +107,8 @@ impl Lookups {
 }
 
 fn workload_facts(metadata: &ObjectMeta) -> WorkloadFacts {
-    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     WorkloadFacts {
         annotations: metadata.annotations.clone().unwrap_or_default(),
-        owner: owner.map(|owner| OwnerReference {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            name: owner.name.clone(),
-        }),
+        owner: controller_of(metadata.owner_references.as_deref().unwrap_or_default()),
     }
 }

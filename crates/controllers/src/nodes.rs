@@ -4,10 +4,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::{
-    api::core::v1::{Node, NodeSpec, NodeStatus},
+    api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus},
     apimachinery::pkg::api::resource::Quantity as Text,
 };
-use kube::{ResourceExt, runtime::reflector::ReflectHandle};
+use kube::{
+    ResourceExt,
+    runtime::reflector::{ObjectRef, ReflectHandle, Store},
+};
 use podwright_core::{pod::ResourceList, sizing::NodeFacts};
 
 use crate::capacity;
@@ -15,19 +18,30 @@ use crate::capacity;
 /// Keeps what is looked at, so that thousands of nodes fit in little memory.
 pub(crate) fn prune(node: &mut Node, vm_resource: &str) {
     capacity::keep_only_our_fields(node, vm_resource);
-    node.spec = node
-        .spec
-        .take()
-        .and_then(|spec| spec.taints)
-        .map(|taints| NodeSpec { taints: Some(taints), ..NodeSpec::default() });
+    node.spec = node.spec.take().map(|spec| NodeSpec {
+        unschedulable: spec.unschedulable,
+        taints: spec.taints,
+        ..NodeSpec::default()
+    });
     if let Some(status) = &mut node.status {
         let capacity = status.capacity.take();
         *status = NodeStatus {
             capacity: capacity.map(|all| all.into_iter().filter(|(name, _)| name == vm_resource).collect()),
             allocatable: status.allocatable.take(),
+            conditions: status.conditions.take().map(readiness),
             ..NodeStatus::default()
         };
     }
+}
+
+/// Of the conditions only whether it is ready, without the time of its last heartbeat.
+fn readiness(mut conditions: Vec<NodeCondition>) -> Vec<NodeCondition> {
+    conditions.retain(|condition| condition.type_ == "Ready");
+    for condition in &mut conditions {
+        condition.last_heartbeat_time = None;
+        condition.message = None;
+    }
+    conditions
 }
 
 /// The node as sizing sees it.
@@ -58,6 +72,31 @@ pub(crate) fn share_changes(nodes: ReflectHandle<Node>) -> impl Stream<Item = ()
     })
 }
 
+/// An item each time that a node comes to take other pods: by its labels, its taints, whether it is ready or cordoned, what it
+/// has, or because it goes.
+pub(crate) fn placement_changes(
+    nodes: ReflectHandle<Node>,
+    store: Store<Node>,
+) -> impl Stream<Item = ()> + Send + Sync + 'static {
+    type Taken = (NodeFacts, Option<NodeSpec>, Option<String>);
+    let mut known: BTreeMap<String, Taken> = BTreeMap::new();
+    nodes.filter_map(move |node: Arc<Node>| {
+        let status = node.status.as_ref();
+        let ready =
+            status.and_then(|status| status.conditions.as_ref()?.first()).map(|ready| ready.status.clone());
+        let now = (facts(&node), node.spec.clone(), ready);
+        let name = node.name_any();
+        let changed = known.get(&name) != Some(&now);
+        if changed {
+            known.insert(name, now);
+        }
+        if known.len() > 2 * store.len() {
+            known.retain(|name, _| store.get(&ObjectRef::new(name)).is_some());
+        }
+        std::future::ready(changed.then_some(()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use podwright_api::keys;
@@ -77,10 +116,10 @@ mod tests {
         }))
         .unwrap();
         prune(&mut node, keys::VM_RESOURCE);
-        let status = node.status.clone().unwrap();
-        assert!(node.spec.is_none() && status.images.is_none());
-        assert_eq!(status.capacity.unwrap().len(), 1);
         let facts = facts(&node);
+        let status = node.status.clone().unwrap();
+        assert!(node.spec.unwrap().pod_cidr.is_none() && status.images.is_none());
+        assert_eq!(status.capacity.unwrap().len(), 1);
         assert_eq!((facts.name.as_str(), facts.allocatable["cpu"].to_string().as_str()), ("n", "3920m"));
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod architecture;
 pub mod capacity;
+pub mod distribution;
 pub mod image;
 pub mod mutate;
 pub mod node;

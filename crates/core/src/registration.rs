@@ -48,6 +48,9 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Option
             vec![rule("CREATE", "pods")],
             config.architecture.failure_policy,
         ),
+        Feature::Distribution => {
+            (spread_pod_expression(), vec![rule("CREATE", "pods")], config.distribution.failure_policy)
+        }
         Feature::Sizing => {
             (daemon_pod_expression(), vec![rule("CREATE", "pods")], config.sizing.failure_policy)
         }
@@ -65,7 +68,7 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Option
         "failurePolicy": failure_policy.name(),
         "matchPolicy": "Equivalent",
         "reinvocationPolicy": "IfNeeded",
-        "sideEffects": "None",
+        "sideEffects": if feature == Feature::Distribution { "NoneOnDryRun" } else { "None" },
         "timeoutSeconds": config.webhook.timeout.get().as_secs(),
         "admissionReviewVersions": ["v1", "v1beta1"],
         "namespaceSelector": {"matchExpressions": namespaces(config)},
@@ -117,6 +120,11 @@ fn narrow(webhook: &mut Value, config: &ArchitectureConfig) {
 fn peer_pod_expression(classes: &[String]) -> String {
     let names: Vec<String> = classes.iter().map(|class| format!("'{class}'")).collect();
     format!("has(object.spec.runtimeClassName) && object.spec.runtimeClassName in [{}]", names.join(", "))
+}
+
+/// Everything but what has its node already: which workloads have a rule only we know.
+fn spread_pod_expression() -> String {
+    format!("(!has(object.spec.nodeName) || object.spec.nodeName == '') && !({})", daemon_pod_expression())
 }
 
 fn daemon_pod_expression() -> String {
@@ -201,6 +209,21 @@ mod tests {
         let webhooks = desired(config, ca_bundle)["webhooks"].clone();
         let name = format!("{feature}.podwright.io");
         webhooks.as_array().unwrap().iter().find(|webhook| webhook["name"] == name.as_str()).unwrap().clone()
+    }
+
+    #[test]
+    fn a_distribution_webhook_sees_new_pods_without_a_node_and_reserves_nothing_in_a_dry_run() {
+        let webhook = webhook_of(Feature::Distribution, &Config::default(), None);
+        let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
+        assert!(
+            expression.starts_with("(!has(object.spec.nodeName)") && expression.contains("'DaemonSet'"),
+            "{expression}"
+        );
+        assert_eq!(webhook["sideEffects"], "NoneOnDryRun");
+        assert_eq!(webhook["failurePolicy"], "Ignore");
+        assert_eq!(webhook["rules"].as_array().unwrap().len(), 1);
+        let strict = config("distribution: {failurePolicy: Fail}");
+        assert_eq!(webhook_of(Feature::Distribution, &strict, None)["failurePolicy"], "Fail");
     }
 
     #[test]

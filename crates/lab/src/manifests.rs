@@ -10,8 +10,9 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 
 /// What an installation applies, in order, except the Deployment: here the processes are the lab's own.
-pub(crate) const INSTALLATION: [&str; 9] = [
+pub(crate) const INSTALLATION: [&str; 10] = [
     include_str!("../../../deploy/crds/flexdaemonsettemplates.yaml"),
+    include_str!("../../../deploy/crds/poddistributors.yaml"),
     include_str!("../../../deploy/crds/extendeddaemonsets.yaml"),
     include_str!("../../../deploy/crds/extendeddaemonsetreplicasets.yaml"),
     include_str!("../../../deploy/crds/extendeddaemonsetsettings.yaml"),

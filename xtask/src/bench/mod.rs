@@ -4,6 +4,7 @@
 //! anything.
 
 mod cluster;
+mod distribution;
 mod images;
 mod load;
 mod rollout;
@@ -45,6 +46,9 @@ pub(crate) struct BenchArgs {
     /// sizing: how many templates are cached
     #[arg(long, default_value_t = 50)]
     templates: usize,
+    /// distribution: how many pods a burst has
+    #[arg(long, default_value_t = 1000)]
+    pods: usize,
     /// How many connections send reviews [default: 32; architecture: 4, so that they do not wait for each other]
     #[arg(long)]
     connections: Option<usize>,
@@ -62,6 +66,8 @@ enum Benchmark {
     Admission,
     /// Reviews of DaemonSet pods in a large cluster, beside reviews of peer pods
     Sizing,
+    /// Pods of one hot rule, created through the API server, with one and with three replicas
+    Distribution,
     /// An ExtendedDaemonSet beside the built-in DaemonSet in a large cluster
     Rollout,
     /// Reviews of pods whose images are known, in a large mixed cluster, beside the same pods left alone
@@ -95,6 +101,7 @@ pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
             idle: Duration::from_secs(arguments.seconds * 10),
         }),
         Benchmark::Architecture => architecture(arguments),
+        Benchmark::Distribution => distribution::run(arguments.pods),
     }
 }
 

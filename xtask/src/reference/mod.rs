@@ -7,7 +7,7 @@ use std::{fmt::Write, fs, path::Path};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use kube::CustomResourceExt;
-use podwright_api::{eds, flex::FlexDaemonsetTemplate};
+use podwright_api::{distributor::PodDistributor, eds, flex::FlexDaemonsetTemplate};
 use serde::Serialize;
 
 pub(crate) fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
@@ -18,6 +18,7 @@ pub(crate) fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
         ("docs/reference/config.md", config::page(&schema)?),
         ("docs/reference/config.schema.json", serde_json::to_string_pretty(&schema)? + "\n"),
         ("deploy/crds/flexdaemonsettemplates.yaml", definition(&FlexDaemonsetTemplate::crd())?),
+        ("deploy/crds/poddistributors.yaml", definition(&PodDistributor::crd())?),
         ("deploy/crds/extendeddaemonsets.yaml", definition(&daemon_set)?),
         ("deploy/crds/extendeddaemonsetreplicasets.yaml", definition(&replica_set)?),
         ("deploy/crds/extendeddaemonsetsettings.yaml", definition(&setting)?),

@@ -4,6 +4,7 @@
 
 mod architecture;
 mod check;
+mod distribution;
 mod environment;
 mod peer_pods;
 mod read;
@@ -19,6 +20,7 @@ pub use architecture::{
     RegistryConfig, ReinvocationPolicy, TaintConfig, TaintEffect,
 };
 pub use check::InvalidConfig;
+pub use distribution::DistributionConfig;
 pub use environment::BadVariable;
 pub use peer_pods::{
     CapacityConfig, DownwardApi, FailurePolicy, NodeCapacity, PeerPodsConfig, PeerPodsMode, Shrunk, VmSizing,
@@ -52,6 +54,8 @@ pub struct Config {
     pub leader_election: LeaderElectionConfig,
     /// Architecture: pods go where their images can run.
     pub architecture: ArchitectureConfig,
+    /// Distribution: pods spread over node labels by weight.
+    pub distribution: DistributionConfig,
     /// Sizing: DaemonSet pods as a share of their node.
     pub sizing: SizingConfig,
     /// Peer pods: VM-backed pods accounted as VMs.
@@ -74,6 +78,7 @@ impl Default for Config {
             tls: TlsConfig::default(),
             leader_election: LeaderElectionConfig::default(),
             architecture: ArchitectureConfig::default(),
+            distribution: DistributionConfig::default(),
             sizing: SizingConfig::default(),
             peer_pods: PeerPodsConfig::default(),
             rollout: RolloutConfig::default(),

@@ -7,6 +7,7 @@ use podwright_api::flex::FlexDaemonsetTemplateSpec;
 
 use crate::{
     architecture::ClusterPlatforms,
+    distribution::{Ask, Place, Rule},
     image::{Platforms, PullPolicy, Reference},
     pod::OwnerReference,
     sizing::NodeFacts,
@@ -40,6 +41,24 @@ pub enum Lookup {
     Cluster,
     /// What an image is built for.
     Image(Box<ImageLookup>),
+    /// The PodDistributors of a namespace.
+    Rules {
+        /// The namespace.
+        namespace: String,
+        /// The workload that asks for the first pods it ever had: its rule may have been created just before it.
+        maker: Option<String>,
+    },
+    /// A place for a pod by a PodDistributor. To look is to take it, unless it is a dry run.
+    Place {
+        /// The rule's namespace.
+        namespace: String,
+        /// The rule's name.
+        rule: String,
+        /// The pod.
+        ask: Box<Ask>,
+        /// Whether nothing may come of it.
+        dry_run: bool,
+    },
 }
 
 /// An image, and who wants to pull it.
@@ -65,6 +84,8 @@ impl std::fmt::Display for Lookup {
             Self::Node { name } => write!(f, "Node {name}"),
             Self::Cluster => f.write_str("the kinds of node"),
             Self::Image(image) => write!(f, "image {}", image.reference),
+            Self::Rules { namespace, .. } => write!(f, "PodDistributors of {namespace}"),
+            Self::Place { namespace, rule, .. } => write!(f, "place by PodDistributor {namespace}/{rule}"),
         }
     }
 }
@@ -82,6 +103,10 @@ pub enum Fact {
     Cluster(Arc<ClusterPlatforms>),
     /// Of an image.
     Image(ImageFact),
+    /// Of a namespace.
+    Rules(Arc<[Arc<Rule>]>),
+    /// Of a pod.
+    Place(Place),
 }
 
 /// What is known of an image.
@@ -177,6 +202,24 @@ impl Facts {
     pub fn image(&self, lookup: &Lookup) -> Known<&ImageFact> {
         self.get(lookup).and_then(|fact| match fact {
             Fact::Image(image) => Some(image),
+            _ => None,
+        })
+    }
+
+    /// What is known about a namespace's rules.
+    #[must_use]
+    pub fn rules(&self, lookup: &Lookup) -> Known<&[Arc<Rule>]> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Rules(rules) => Some(&**rules),
+            _ => None,
+        })
+    }
+
+    /// What is known about a pod's place.
+    #[must_use]
+    pub fn place(&self, lookup: &Lookup) -> Known<&Place> {
+        self.get(lookup).and_then(|fact| match fact {
+            Fact::Place(place) => Some(place),
             _ => None,
         })
     }

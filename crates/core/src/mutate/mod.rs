@@ -13,6 +13,7 @@
 //! ```
 
 mod architecture;
+mod distribution;
 mod facts;
 mod peer_pods;
 mod pipeline;
@@ -24,6 +25,7 @@ use json_patch::PatchOperation;
 use podwright_api::Feature;
 
 pub use architecture::{Architecture, architecture_record, image_lookup};
+pub use distribution::Distribution;
 pub use facts::{Fact, Facts, ImageFact, ImageLookup, Known, Lookup, WorkloadFacts};
 pub use peer_pods::{BadAmount, PeerPods};
 pub use pipeline::{Pipeline, PipelineError, RawPod};
@@ -47,6 +49,10 @@ pub struct Request<'r> {
     pub ask: Ask,
     /// The namespace that it is in, which a pod about to be created may not say itself.
     pub namespace: &'r str,
+    /// Which question it is, of all that are ever asked.
+    pub uid: &'r str,
+    /// Whether nothing may come of it.
+    pub dry_run: bool,
 }
 
 /// What comes of looking at a pod.

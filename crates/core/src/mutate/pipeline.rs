@@ -115,7 +115,8 @@ mod tests {
         sizing::NodeFacts,
     };
 
-    const REQUEST: Request<'static> = Request { ask: Ask::Create, namespace: "default" };
+    const REQUEST: Request<'static> =
+        Request { ask: Ask::Create, namespace: "default", uid: "2f1c9d6e-0b1a", dry_run: false };
 
     fn pipeline() -> Pipeline {
         let peer_pods = PeerPods::new(&PeerPodsConfig::default()).unwrap();

@@ -15,8 +15,8 @@ pub use placement::{
     Affinity, DaemonOwner, FieldRequirement, NodeAffinity, NodeTerm, OwnerReference, RequiredNodes,
 };
 pub use qos::QosClass;
-pub(crate) use view::null_is_empty;
 pub use scheduling::{NodeRequirement, PodOs, PreferredTerm, SchedulingGate, SecretName, Toleration};
+pub(crate) use view::null_is_empty;
 pub use view::{
     Claim, Container, DownwardFile, DownwardVolume, EnvSource, EnvVar, Metadata, PodView, ResourceFieldRef,
     ResourceList, Resources, RestartPolicy, Spec, Volume,

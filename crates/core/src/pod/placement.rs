@@ -18,6 +18,23 @@ pub struct OwnerReference {
     pub kind: String,
     /// Its name, in the pod's namespace.
     pub name: String,
+    /// Whether it is the one that makes and deletes what it owns.
+    pub controller: Option<bool>,
+}
+
+impl OwnerReference {
+    /// The Deployment that a ReplicaSet of this name belongs to if it is named as a Deployment's are, with the hash of the pod
+    /// template at the end.
+    #[must_use]
+    pub fn deployment_of(replica_set: &Self, hash: &str) -> Option<Self> {
+        let name = replica_set.name.strip_suffix(hash)?.strip_suffix('-').filter(|name| !name.is_empty())?;
+        Some(Self {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            name: name.to_owned(),
+            controller: Some(true),
+        })
+    }
 }
 
 /// Where a pod may run.
@@ -120,6 +137,12 @@ impl PodView {
     pub fn required_terms(&self) -> Option<&[NodeTerm]> {
         let required = self.spec.affinity.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
         Some(&required.node_selector_terms)
+    }
+
+    /// The object that made it and would delete it.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.metadata.owner_references.iter().find(|owner| owner.controller == Some(true))
     }
 
     /// The node that it is bound to, or else the only one that its required node affinity names, which is how the DaemonSet

@@ -58,6 +58,21 @@ pub struct Toleration {
     /// The taint's effect; none for every effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
+    /// With `NoExecute`: for how long.
+    #[serde(rename = "tolerationSeconds", skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<i64>,
+}
+
+impl From<&podwright_api::distributor::Toleration> for Toleration {
+    fn from(stated: &podwright_api::distributor::Toleration) -> Self {
+        Self {
+            key: stated.key.clone(),
+            operator: stated.operator.clone(),
+            value: stated.value.clone(),
+            effect: stated.effect.clone(),
+            seconds: stated.toleration_seconds,
+        }
+    }
 }
 
 impl Toleration {
@@ -69,6 +84,7 @@ impl Toleration {
             operator: Some(if taint.value.is_some() { "Equal" } else { "Exists" }.to_owned()),
             value: taint.value.clone(),
             effect: taint.effect.map(|effect| effect.name().to_owned()),
+            seconds: None,
         }
     }
 

@@ -46,6 +46,8 @@ impl PodView {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
+    /// Its name; empty while the API server has yet to make it up.
+    pub name: String,
     /// Annotations, if there are any.
     pub annotations: Option<BTreeMap<String, String>>,
     /// Labels, if there are any.

@@ -3,6 +3,7 @@
 //! Each scene shows something and checks it. A check that does not hold fails the demo, so that CI can run it too.
 
 mod architecture;
+mod distribution;
 mod peer_pods;
 mod rollout;
 mod sizing;
@@ -37,6 +38,7 @@ pub async fn play() -> Result<(Lab, LocalRegistry)> {
 
 async fn scenes(stage: &Stage<'_>) -> Result<()> {
     architecture::play(stage).await?;
+    distribution::play(stage).await?;
     sizing::play(stage).await?;
     peer_pods::play(stage).await?;
     rollout::play(stage).await

@@ -26,7 +26,8 @@ pub(super) fn is_needed(config: &Config) -> bool {
     let offers_vms =
         config.has(Feature::PeerPods) && (capacity.default.is_some() || !capacity.nodes.is_empty());
     let manages_tls = config.tls.mode == TlsMode::SelfManaged;
-    let looks_around = [Feature::Architecture, Feature::Sizing, Feature::Rollout].iter().any(|feature| config.has(*feature));
+    let looks_around =
+        [Feature::Architecture, Feature::Sizing, Feature::Rollout].iter().any(|feature| config.has(*feature));
     config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || looks_around
 }
 

@@ -12,6 +12,9 @@ use podwright_controllers::{
     architecture::{self, Architecture, ArchitectureMetrics, Images, Kinds, NoImages},
     caches::{self, Caches},
     capacity::{Capacity, CapacityMetrics},
+    distribution::{
+        Census, Desk, Distribution, DistributionChanges, DistributionMetrics, DistributionWatches,
+    },
     lookups::Lookups,
     registration::Registration,
     rollout::{RolloutMetrics, Rollouts, Unstarted},
@@ -41,6 +44,7 @@ pub(super) struct ControlMetrics {
     capacity: CapacityMetrics,
     sizing: SizingMetrics,
     rollout: Option<(RolloutMetrics, Unstarted)>,
+    distribution: DistributionMetrics,
 }
 
 /// What Prometheus expects of a page that is not OpenMetrics.
@@ -54,6 +58,7 @@ impl ControlMetrics {
             registries: RegistryMetrics::register(ours),
             capacity: CapacityMetrics::register(ours),
             sizing: SizingMetrics::register(ours),
+            distribution: DistributionMetrics::register(ours),
             rollout: config
                 .has(Feature::Rollout)
                 .then(|| (RolloutMetrics::register(ours, bare, rollout.clone()), Unstarted::new(rollout))),
@@ -82,6 +87,7 @@ impl Control<'_> {
     /// Starts caches and controllers of the features that are switched on, and gives admission what it looks up.
     pub(super) fn start(&self, metrics: ControlMetrics) -> anyhow::Result<Arc<dyn FactSource>> {
         let (node_watch, nodes) = caches::nodes();
+        let (deleted, deleted_nodes) = mpsc::unbounded_channel();
         let (daemon_set_watch, daemon_sets) = caches::daemon_sets();
         let (template_watch, templates) = caches::templates();
         let rollouts = metrics.rollout.as_ref().map(|(_, unstarted)| unstarted.rollouts());
@@ -92,7 +98,21 @@ impl Control<'_> {
             let synced = self.readiness.gate("rollout caches");
             self.run("rollout", |cancel| rollout.run(synced, cancel));
         }
-        let caches = Caches { nodes, daemon_sets, templates, rollouts };
+        let (replica_set_watch, replica_sets) = caches::replica_sets();
+        let (rule_watch, rules) = caches::rules();
+        let caches = Caches { nodes, daemon_sets, templates, rollouts, replica_sets, rules };
+        let desk = if self.config.has(Feature::Distribution) {
+            let nodes = node_watch.subscribe().context("nodes cannot be subscribed to")?;
+            let watches = DistributionWatches {
+                nodes,
+                deleted_nodes,
+                rules: rule_watch,
+                replica_sets: replica_set_watch,
+            };
+            Some(self.distribute(watches, &caches, metrics.distribution)?)
+        } else {
+            None
+        };
         if self.config.has(Feature::PeerPods) {
             let changes = node_watch.subscribe().context("nodes cannot be subscribed to")?;
             let capacity = Capacity {
@@ -128,7 +148,7 @@ impl Control<'_> {
             let (client, synced) = (self.client.clone(), self.readiness.gate("template cache"));
             self.run("template watch", |cancel| template_watch.watch_templates(client, synced, cancel));
         }
-        let lookups = self.place(caches, metrics.architecture, metrics.registries)?;
+        let lookups = self.place(caches, desk, metrics.architecture, metrics.registries)?;
         let (client, synced) = (self.client.clone(), self.readiness.gate("node cache"));
         let (resource, kinds) = (self.config.peer_pods.resource.clone(), lookups.kinds.clone());
         let look = move |event: &watcher::Event<Node>| {
@@ -136,14 +156,62 @@ impl Control<'_> {
                 look(event);
             }
         };
-        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, look, kinds, synced, cancel));
+        self.run("node watch", |cancel| {
+            node_watch.watch_nodes(client, resource, look, kinds, deleted, synced, cancel)
+        });
         Ok(Arc::new(CachedFacts(lookups)))
+    }
+
+    /// Starts what spreads pods, and gives the desk at which they get their places.
+    fn distribute(
+        &self,
+        watches: DistributionWatches,
+        caches: &Caches,
+        metrics: DistributionMetrics,
+    ) -> anyhow::Result<Desk> {
+        let DistributionWatches { nodes, deleted_nodes, rules: rule_watch, replica_sets: replica_set_watch } =
+            watches;
+        let (pod_news, pods) = mpsc::unbounded_channel();
+        let changes = DistributionChanges {
+            nodes,
+            deleted_nodes,
+            book: rule_watch.subscribe().context("rules cannot be subscribed to")?,
+            rules: rule_watch.subscribe().context("rules cannot be subscribed to")?,
+            pods,
+        };
+        let census = Census::new(caches.clone());
+        let desk = Desk::new(
+            self.client.clone(),
+            census.clone(),
+            metrics.clone(),
+            self.config.webhook.timeout.get(),
+        );
+        let roster = census.roster.clone();
+        let distribution = Distribution {
+            client: self.client.clone(),
+            config: self.config.clone(),
+            leadership: self.leaderships.general.clone(),
+            census,
+            readiness: self.readiness.clone(),
+            memory: Arc::default(),
+            metrics,
+        };
+        let gone = distribution.forgetting();
+        self.run("distribution", |cancel| distribution.run(changes, cancel));
+        let (client, synced) = (self.client.clone(), self.readiness.gate("pod cache"));
+        self.run("pod watch", |cancel| roster.watch(client, pod_news, synced, cancel));
+        let (client, synced) = (self.client.clone(), self.readiness.gate("replicaset cache"));
+        self.run("replicaset watch", |cancel| replica_set_watch.watch_replica_sets(client, synced, cancel));
+        let (client, synced) = (self.client.clone(), self.readiness.gate("rule cache"));
+        self.run("rule watch", |cancel| rule_watch.watch_rules(client, gone, synced, cancel));
+        Ok(desk)
     }
 
     /// Starts what places pods by architecture, if it is switched on, and gives what admission looks up.
     fn place(
         &self,
         caches: Caches,
+        desk: Option<Desk>,
         metrics: ArchitectureMetrics,
         registries: RegistryMetrics,
     ) -> anyhow::Result<Lookups> {
@@ -159,6 +227,7 @@ impl Control<'_> {
             kinds: Kinds::default(),
             images,
             patience: self.config.architecture.lookup_timeout.get(),
+            desk,
         };
         if is_on {
             let architecture = Architecture {

@@ -9,7 +9,7 @@ use podwright_api::{
     Feature,
     config::{Config, LogFormat},
 };
-use podwright_core::mutate::{Architecture, Mutator, PeerPods, Pipeline, Sizing};
+use podwright_core::mutate::{Architecture, Distribution, Mutator, PeerPods, Pipeline, Sizing};
 use podwright_runtime::{
     http::{self, ServeOptions},
     lease::Leadership,
@@ -157,6 +157,7 @@ fn pipeline(config: &Config) -> anyhow::Result<Pipeline> {
     for feature in &config.features {
         mutators.push(match feature {
             Feature::Architecture => Box::new(Architecture::new(config)),
+            Feature::Distribution => Box::new(Distribution::new(&config.distribution)),
             Feature::Sizing => Box::new(Sizing::new(&config.sizing)),
             Feature::PeerPods => Box::new(PeerPods::new(&config.peer_pods).context("configuration")?),
             Feature::Rollout => continue,

@@ -30,6 +30,27 @@ pub(crate) async fn post(
     ca: &str,
     body: impl Into<Bytes>,
 ) -> anyhow::Result<(u16, String)> {
+    let request = Request::post(format!("https://127.0.0.1:{port}{path}"))
+        .header("host", "127.0.0.1")
+        .header("content-type", "application/json")
+        .body(Full::new(body.into()))?;
+    send(version, port, ca, request).await
+}
+
+/// Sends one GET and gives status and body.
+pub(crate) async fn get(port: u16, path: &str, ca: &str) -> anyhow::Result<(u16, String)> {
+    let request = Request::get(format!("https://127.0.0.1:{port}{path}"))
+        .header("host", "127.0.0.1")
+        .body(Full::default())?;
+    send(Version::Http1, port, ca, request).await
+}
+
+async fn send(
+    version: Version,
+    port: u16,
+    ca: &str,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<(u16, String)> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
         roots.add(certificate?)?;
@@ -44,10 +65,6 @@ pub(crate) async fn post(
     let stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let stream =
         TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("127.0.0.1")?, stream).await?;
-    let request = Request::post(format!("https://127.0.0.1:{port}{path}"))
-        .header("host", "127.0.0.1")
-        .header("content-type", "application/json")
-        .body(Full::new(body.into()))?;
     let response = match version {
         Version::Http1 => {
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

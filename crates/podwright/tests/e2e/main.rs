@@ -8,6 +8,7 @@ mod architecture;
 mod availability;
 mod bad_input;
 mod capacity;
+mod distribution;
 mod https;
 mod injector;
 mod labs;

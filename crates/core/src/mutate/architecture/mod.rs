@@ -79,7 +79,7 @@ impl Architecture {
         if skip::is_left_alone(pod, &self.rules) {
             return Review::Done(Draft::new(pod, &Images::default()).finish(None));
         }
-        let request = Request { ask: Ask::Create, namespace };
+        let request = Request { ask: Ask::Create, namespace, uid: "", dry_run: true };
         self.decide(&request, pod, facts, if expired { Moment::Expired } else { Moment::Held })
     }
 
@@ -89,7 +89,7 @@ impl Architecture {
         if skip::is_left_alone(pod, &self.rules) || self.has_nothing_to_choose(pod, cluster) {
             return Vec::new();
         }
-        images::lookups(&Request { ask: Ask::Create, namespace }, pod)
+        images::lookups(&Request { ask: Ask::Create, namespace, uid: "", dry_run: true }, pod)
             .into_iter()
             .map(|(_, lookup)| lookup)
             .collect()

@@ -107,7 +107,7 @@ impl World {
 
     fn review(&self, pod: &Value) -> (Outcome, Vec<Lookup>) {
         let (view, mutator) = (view(pod), self.mutator());
-        let request = Request { ask: Ask::Create, namespace: "default" };
+        let request = Request { ask: Ask::Create, namespace: "default", uid: "1", dry_run: false };
         self.decided(|facts| mutator.review(&request, &view, facts))
     }
 

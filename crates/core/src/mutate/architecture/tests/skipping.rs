@@ -24,7 +24,7 @@ fn pods_whose_place_is_somebody_elses_choice_are_left_alone() {
         assert_eq!((outcome, asked.len()), (Outcome::skipped(), 0), "{pointer} {value}");
     }
     let resized = world().mutator().review(
-        &Request { ask: Ask::Resize, namespace: "default" },
+        &Request { ask: Ask::Resize, namespace: "default", uid: "1", dry_run: false },
         &view(&pod(&["arm"])),
         &Facts::default(),
     );

@@ -28,7 +28,11 @@ fn review(rules: &PeerPods, pod: &Value) -> Outcome {
 
 fn asked(rules: &PeerPods, ask: Ask, pod: &Value) -> Outcome {
     let pod = PodView::read(&pod.to_string()).unwrap();
-    match rules.review(&Request { ask, namespace: "default" }, &pod, &Facts::default()) {
+    match rules.review(
+        &Request { ask, namespace: "default", uid: "2f1c9d6e-0b1a", dry_run: false },
+        &pod,
+        &Facts::default(),
+    ) {
         Review::Done(outcome) => outcome,
         Review::Needs(lookups) => panic!("peer pods need no facts, but asked for {lookups:?}"),
     }

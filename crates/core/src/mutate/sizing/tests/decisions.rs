@@ -71,7 +71,7 @@ fn pods_that_nobody_asks_to_be_sized_are_not_touched_and_need_little() {
     let mut bare = annotated(daemon_pod("four", one()), json!({keys::RESOURCE_TEMPLATE: "sample"}));
     bare["metadata"]["ownerReferences"][0]["kind"] = json!("ReplicaSet");
     assert_eq!(skipped(cluster(), &bare), 0);
-    let request = Request { ask: Ask::Resize, namespace: "apps" };
+    let request = Request { ask: Ask::Resize, namespace: "apps", uid: "2f1c9d6e-0b1a", dry_run: false };
     let pod = PodView::read(&daemon_pod("four", one()).to_string()).unwrap();
     assert_eq!(by_default().review(&request, &pod, &Facts::default()), Review::Done(Outcome::skipped()));
 }
@@ -148,8 +148,12 @@ fn an_extended_daemon_sets_pod_is_sized_by_the_annotation_of_the_extended_daemon
     let mut pod = daemon_pod("four", one());
     pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!(version);
     pod["metadata"]["ownerReferences"][0]["kind"] = json!(replicas);
-    let owner =
-        OwnerReference { api_version: version.to_owned(), kind: set.to_owned(), name: "agent".to_owned() };
+    let owner = OwnerReference {
+        api_version: version.to_owned(),
+        kind: set.to_owned(),
+        name: "agent".to_owned(),
+        controller: None,
+    };
     let cluster = cluster()
         .workload(version, replicas, json!({keys::RESOURCE_TEMPLATE: "stale"}), Some(owner))
         .workload(version, set, json!({keys::RESOURCE_TEMPLATE: "sample"}), None);

@@ -57,7 +57,7 @@ impl Cluster {
 
     /// The decision, and what was looked up for it, round by round.
     fn review(&self, rules: &Sizing, pod: &Value) -> (Outcome, Vec<Vec<Lookup>>) {
-        let request = Request { ask: Ask::Create, namespace: "apps" };
+        let request = Request { ask: Ask::Create, namespace: "apps", uid: "2f1c9d6e-0b1a", dry_run: false };
         let pod = PodView::read(&pod.to_string()).unwrap();
         let mut facts = Facts::default();
         let mut rounds = Vec::new();

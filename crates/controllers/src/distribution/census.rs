@@ -1,0 +1,211 @@
+//! Whose pods are whose: rules, the pods that each counts, and the room that nodes have.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
+use podwright_api::distributor::PodDistributor;
+use podwright_core::{
+    distribution::{Labels, Lineage, Member, NodeRoom, Requests, Rule, Taint, governing},
+    pod::OwnerReference,
+    quantity::{Grain, Quantity},
+};
+
+use super::roster::{Group, Roster};
+use crate::caches::Caches;
+
+/// What counting rests on.
+#[derive(Clone)]
+pub struct Census {
+    /// Nodes, ReplicaSets, rules.
+    pub caches: Caches,
+    /// Pods.
+    pub roster: Arc<Roster>,
+    book: Arc<RuleBook>,
+}
+
+/// The rules of each namespace, ready for decisions.
+#[derive(Debug, Default)]
+struct RuleBook(RwLock<HashMap<String, Arc<[Arc<Rule>]>>>);
+
+impl Census {
+    /// What is known from these caches.
+    #[must_use]
+    pub fn new(caches: Caches) -> Self {
+        Self { caches, roster: Arc::default(), book: Arc::default() }
+    }
+
+    /// The rules of a namespace.
+    #[must_use]
+    pub fn rules(&self, namespace: &str) -> Option<Arc<[Arc<Rule>]>> {
+        self.book.0.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+    }
+
+    /// Reads the rules of a namespace anew.
+    pub(super) fn refresh(&self, namespace: &str) {
+        let rules = self.caches.rules.state();
+        let rules = rules.iter().filter(|rule| rule.namespace().as_deref() == Some(namespace));
+        let rules: Arc<[Arc<Rule>]> = rules.map(|rule| Arc::new(without_ledger(rule))).collect();
+        let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
+        if rules.is_empty() {
+            book.remove(namespace);
+        } else {
+            book.insert(namespace.to_owned(), rules);
+        }
+    }
+
+    /// Reads the rules of all namespaces anew.
+    pub(super) fn refresh_all(&self) {
+        let rules = self.caches.rules.state();
+        let known: Vec<String> = {
+            let book = self.book.0.read().unwrap_or_else(PoisonError::into_inner);
+            book.keys().cloned().collect()
+        };
+        let namespaces: HashSet<String> =
+            rules.iter().filter_map(|rule| rule.namespace()).chain(known).collect();
+        for namespace in namespaces {
+            self.refresh(&namespace);
+        }
+    }
+
+    /// These rules are there, although the watch may not have told of them yet.
+    pub(super) fn learn(&self, namespace: &str, rules: &[PodDistributor]) {
+        let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
+        let known = book.get(namespace).cloned().unwrap_or_else(|| Arc::from([]));
+        let new = rules.iter().filter(|rule| known.iter().all(|known| known.name != rule.name_any()));
+        let new: Vec<Arc<Rule>> = new.map(|rule| Arc::new(without_ledger(rule))).collect();
+        if !new.is_empty() {
+            book.insert(namespace.to_owned(), known.iter().cloned().chain(new).collect());
+        }
+    }
+
+    /// Of all pods of its namespace, those for which a rule counts, active or not.
+    pub(super) fn members(&self, rule: &Rule, groups: &[Group]) -> Vec<Arc<Member>> {
+        let Some(rules) = self.rules(&rule.namespace) else {
+            return Vec::new();
+        };
+        let counts = |group: &&Group| {
+            let Some(first) = group.first() else { return false };
+            let lineage = self.lineage(first);
+            governing(&rules, &lineage).is_some_and(|governing| governing.name == rule.name)
+        };
+        groups.iter().filter(counts).flatten().cloned().collect()
+    }
+
+    /// How many active pods of a revision each entry has.
+    pub(super) fn counts(&self, rule: &Rule, members: &[Arc<Member>], revision: &str) -> Vec<u64> {
+        let mut counts = vec![0; rule.entries().len()];
+        for member in members.iter().filter(|member| member.is_active() && member.revision == revision) {
+            if let Some(entry) = rule.entry_of(member, |node| self.labels(node)) {
+                counts[entry] += 1;
+            }
+        }
+        counts
+    }
+
+    fn labels(&self, node: &str) -> Option<Arc<Labels>> {
+        let node = self.caches.nodes.get(&ObjectRef::new(node))?;
+        Some(Arc::new(node.labels().clone()))
+    }
+
+    /// By whom a pod was made.
+    fn lineage(&self, member: &Member) -> Lineage {
+        let Some(owner) = &member.owner else {
+            return Lineage { owners: Vec::new(), app: member.app.clone() };
+        };
+        let mut owners = vec![owner.clone()];
+        if (owner.api_version.as_str(), owner.kind.as_str()) == ("apps/v1", "ReplicaSet") {
+            let key = ObjectRef::new(&owner.name).within(&member.namespace);
+            match self.caches.replica_sets.get(&key) {
+                Some(found) => owners.extend(controller_of(found.owner_references())),
+                None => owners.extend(OwnerReference::deployment_of(owner, &member.revision)),
+            }
+        }
+        Lineage { owners, app: None }
+    }
+
+    /// The nodes, and what is free on each.
+    #[must_use]
+    pub fn rooms(&self) -> Vec<NodeRoom> {
+        let usage = self.roster.usage();
+        let nodes = self.caches.nodes.state();
+        nodes
+            .iter()
+            .map(|node| room(node, usage.get(&node.name_any()).copied().unwrap_or_default()))
+            .collect()
+    }
+}
+
+/// The one that controls.
+pub(crate) fn controller_of(
+    owners: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference],
+) -> Option<OwnerReference> {
+    let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+    Some(OwnerReference {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+        controller: Some(true),
+    })
+}
+
+/// The rule as decisions see it.
+pub(super) fn rule(object: &PodDistributor) -> Rule {
+    Rule {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
+        generation: object.metadata.generation,
+        spec: object.spec.clone(),
+        status: object.status.clone().unwrap_or_default(),
+    }
+}
+
+/// A ledger is of use only to whoever writes it, and large in a burst.
+fn without_ledger(object: &PodDistributor) -> Rule {
+    let mut status = object.status.clone().unwrap_or_default();
+    status.reserved = Vec::new();
+    Rule {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
+        generation: object.metadata.generation,
+        spec: object.spec.clone(),
+        status,
+    }
+}
+
+fn room(node: &Node, (taken, pods): (Requests, u64)) -> NodeRoom {
+    let spec = node.spec.as_ref();
+    let status = node.status.as_ref();
+    let allocatable = |resource: &str, grain| {
+        let amount = status.and_then(|status| status.allocatable.as_ref()?.get(resource));
+        let amount = amount.and_then(|amount| amount.0.parse::<Quantity>().ok()).unwrap_or_default();
+        u64::try_from(amount.floor_grains(grain)).unwrap_or_default()
+    };
+    let ready = status
+        .and_then(|status| status.conditions.as_ref())
+        .and_then(|conditions| conditions.iter().find(|condition| condition.type_ == "Ready"));
+    let taints = spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
+    NodeRoom {
+        name: node.name_any(),
+        labels: Arc::new(node.labels().clone()),
+        taints: taints
+            .map(|taint| Taint {
+                key: taint.key.clone(),
+                value: taint.value.clone().unwrap_or_default(),
+                effect: taint.effect.clone(),
+            })
+            .collect(),
+        ready_and_schedulable: ready.is_none_or(|ready| ready.status == "True")
+            && spec.and_then(|spec| spec.unschedulable) != Some(true),
+        free: Requests {
+            cpu: allocatable("cpu", Grain::Milli).saturating_sub(taken.cpu),
+            memory: allocatable("memory", Grain::Byte).saturating_sub(taken.memory),
+        },
+        free_pods: allocatable("pods", Grain::Byte).saturating_sub(pods),
+    }
+}

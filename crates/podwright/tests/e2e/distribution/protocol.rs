@@ -1,0 +1,111 @@
+//! Versprei's own registration, health check, dry runs and repeated looks at one pod.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+
+use super::{Scene, lab};
+use crate::{
+    https::{self, Version},
+    labs::{in_namespace, soon},
+};
+
+async fn ca(scene: &Scene) -> anyhow::Result<String> {
+    let secret =
+        Api::<Secret>::namespaced(scene.client.clone(), "podwright-system").get("podwright-tls").await?;
+    Ok(String::from_utf8(secret.data.unwrap_or_default()["ca.crt"].0.clone())?)
+}
+
+fn review(scene: &Scene, version: &str, dry_run: bool, pod: &Value) -> String {
+    json!({
+        "apiVersion": format!("admission.k8s.io/{version}"), "kind": "AdmissionReview",
+        "request": {
+            "uid": "3c1f0a52-9d8e-4f5e-8a0b-2f6f5f1f7b11", "operation": "CREATE", "namespace": scene.namespace,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"}, "dryRun": dry_run, "object": pod,
+        },
+    })
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versprei_s_own_registration_is_answered_in_its_own_version_and_a_dry_run_reserves_nothing() {
+    in_namespace(lab().await, "versprei", async |client, namespace| {
+        let scene = Scene::new(lab().await, client, namespace);
+        scene.nodes(&[("default", 1), ("spot", 1)]).await?;
+        let mut rule = scene.rule(&[("default", 1), ("spot", 1)]);
+        rule["spec"]["target"] = json!({"name": "web"});
+        scene.apply(&rule).await?;
+        let (ca, port) = (ca(&scene).await?, scene.lab.replica(0)?.ports().webhook);
+        let pod = json!({"metadata": {"generateName": "x-", "labels": {"app": "web"}}, "spec": {"containers": [{"name": "a"}]}});
+        let ask = async |dry_run: bool| -> anyhow::Result<Value> {
+            let (status, body) =
+                https::post(Version::Http1, port, "/mutate", &ca, review(&scene, "v1beta1", dry_run, &pod)).await?;
+            anyhow::ensure!(status == 200, "{status}: {body}");
+            Ok(serde_json::from_str(&body)?)
+        };
+        // The replica may hear of the rule a moment later.
+        let answer = soon(|| async {
+            let answer = ask(true).await?;
+            anyhow::ensure!(answer["response"]["patch"].is_string(), "{answer}");
+            Ok(answer)
+        })
+        .await?;
+        anyhow::ensure!(answer["apiVersion"] == "admission.k8s.io/v1beta1", "{answer}");
+        let patch: Value = serde_json::from_slice(&STANDARD.decode(answer["response"]["patch"].as_str().unwrap())?)?;
+        anyhow::ensure!(
+            patch.as_array().unwrap().iter().any(|one| one["path"] == "/spec/nodeSelector" && one["op"] == "add"),
+            "{patch}"
+        );
+        anyhow::ensure!(scene.status().await?["reserved"].is_null(), "a dry run has reserved a place");
+        ask(false).await?;
+        anyhow::ensure!(!scene.status().await?["reserved"].is_null(), "nothing has been reserved");
+        let node = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "1", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Node"}, "object": {}}});
+        let (status, body) = https::post(Version::Http1, port, "/mutate", &ca, node.to_string()).await?;
+        anyhow::ensure!(status == 200 && body.contains(r#""allowed":true"#), "{status}: {body}");
+        let (status, body) = https::get(port, "/health", &ca).await?;
+        anyhow::ensure!((status, body.as_str()) == (200, "\"OK\""), "{status}: {body}");
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_through_the_api_server_writes_nothing_and_another_webhook_s_change_takes_no_second_place()
+{
+    in_namespace(lab().await, "again", async |client, namespace| {
+        let scene = Scene::new(lab().await, client, namespace);
+        scene.nodes(&[("default", 1), ("spot", 1)]).await?;
+        let mut rule = scene.rule(&[("default", 1), ("spot", 1)]);
+        rule["spec"]["target"] = json!({"name": "web"});
+        scene.apply(&rule).await?;
+        let sidecar = json!({"name": "proxy", "image": "proxy:1"});
+        let _injector = crate::injector::start(&scene.client, &scene.namespace, sidecar).await?;
+        let pod = |name: &str| {
+            serde_json::from_value(json!({"metadata": {"name": name, "labels": {"app": "web"}},
+                "spec": {"nodeSelector": {"scene": scene.namespace}, "containers": [{"name": "a", "image": "a:1"}]}}))
+        };
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let tier = |pod: &k8s_openapi::api::core::v1::Pod| {
+            pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref()?.get("tier").cloned())
+        };
+        soon(|| async {
+            let made = scene.pods_api().create(&dry, &pod("dry")?).await?;
+            anyhow::ensure!(tier(&made).is_some(), "not placed");
+            Ok(())
+        })
+        .await?;
+        anyhow::ensure!(scene.status().await?["reserved"].is_null(), "a dry run has reserved a place");
+        let mut tiers = Vec::new();
+        for name in ["one", "two", "three", "four"] {
+            let made = scene.pods_api().create(&PostParams::default(), &pod(name)?).await?;
+            let containers = made.spec.as_ref().map_or(0, |spec| spec.containers.len());
+            anyhow::ensure!(containers == 2, "the other webhook has changed nothing");
+            tiers.push(tier(&made).unwrap_or_default());
+        }
+        anyhow::ensure!(tiers == ["default", "spot", "default", "spot"], "{tiers:?}");
+        Ok(())
+    })
+    .await;
+}

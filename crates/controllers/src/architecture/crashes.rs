@@ -42,32 +42,37 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
 async fn look(context: Arc<Context>, told: Arc<Told>, event: Event) {
     let about = event.involved_object;
     let (Some(namespace), Some(name), Some(uid)) = (about.namespace, about.name, about.uid) else { return };
-    if context.architecture.leadership.is_current() && told.first(&uid) {
-        context.look(&namespace, &name, &uid).await;
+    // The event may come before the status that it is about: then the next one is as good.
+    if context.architecture.leadership.is_current()
+        && !told.knows(&uid)
+        && context.look(&namespace, &name, &uid).await
+    {
+        told.note(&uid);
     }
 }
 
 impl Context {
-    async fn look(&self, namespace: &str, name: &str, uid: &str) {
+    /// Tells what is wrong, if it is the architecture. Gives whether there was anything to look at.
+    async fn look(&self, namespace: &str, name: &str, uid: &str) -> bool {
         let raw = match self.read(namespace, name).await {
             Ok(Some(raw)) => raw,
-            Ok(None) => return,
+            Ok(None) => return true,
             Err(error) => {
                 tracing::warn!(namespace, name, %error, "failed to read a pod that fails");
-                return;
+                return false;
             }
         };
         let (Ok(view), Ok(pod)) = (
             <PodView as serde::Deserialize>::deserialize(&raw),
             <Pod as serde::Deserialize>::deserialize(&raw),
         ) else {
-            return;
+            return true;
         };
         let node = view.spec.node_name.clone().unwrap_or_default();
         let kind = self.architecture.lookups.caches.nodes.get(&ObjectRef::new(&node));
-        let Some(kind) = kind.and_then(|node| NodeKind::of_labels(node.labels())) else { return };
+        let Some(kind) = kind.and_then(|node| NodeKind::of_labels(node.labels())) else { return false };
         if pod.uid().as_deref() != Some(uid) || self.mutator.runs_in_a_vm(&view) {
-            return;
+            return true;
         }
         let rules: Rules = self.architecture.config.architecture.architectures.clone().into();
         let status = pod.status.clone().unwrap_or_default();
@@ -89,6 +94,7 @@ impl Context {
             tracing::info!(pod = %format!("{namespace}/{name}"), "{text}");
             self.tell(&pod, EventType::Warning, "WrongArchitecture", &text).await;
         }
+        !failing.is_empty()
     }
 
     async fn platforms(&self, namespace: &str, view: &PodView, container: &str) -> Option<Arc<Platforms>> {

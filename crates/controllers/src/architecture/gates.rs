@@ -25,7 +25,7 @@ use podwright_core::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, DeedLabels, told::Told};
+use super::{Context, DeedLabels, drain::ungate, told::Told};
 use crate::capacity::elections;
 
 /// How many pods are looked at at once.
@@ -54,6 +54,11 @@ struct Gates {
 
 /// Runs until cancelled.
 pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+    // Before the nodes are known nothing can be said about where a pod runs.
+    let mut kinds = context.architecture.lookups.kinds.subscribe();
+    if cancel.run_until_cancelled(kinds.wait_for(|known| !known.kinds.is_empty())).await.is_none() {
+        return;
+    }
     let api: Api<Meta> = Api::all(context.architecture.client.clone());
     let (store, writer) = reflector::store::<Meta>();
     let ours = watcher::Config::default().labels(keys::ARCHITECTURE_STATE);
@@ -97,9 +102,11 @@ async fn reconcile(meta: Arc<Meta>, gates: Arc<Gates>) -> Result<Action, GateErr
     }
     let waited = waited(&meta);
     let deadline = context.architecture.config.architecture.gate.deadline.get();
-    let expired = waited >= deadline;
-    let outcome = context.decide(&namespace, &view, expired).await;
-    if outcome.patch.is_empty() {
+    let mut outcome = context.decide(&namespace, &view, false).await;
+    let in_vain = outcome.patch.is_empty() && waited >= deadline;
+    if in_vain {
+        outcome = context.decide(&namespace, &view, true).await;
+    } else if outcome.patch.is_empty() {
         gates
             .tell_once(&meta, EventType::Warning, "WaitingForPlatforms", || outcome.warnings.join("; "))
             .await;
@@ -108,11 +115,18 @@ async fn reconcile(meta: Arc<Meta>, gates: Arc<Gates>) -> Result<Action, GateErr
     if !context.architecture.leadership.is_current() {
         return Ok(Action::await_change());
     }
-    context.write(&pod, &raw, outcome.patch).await?;
-    let deed = if expired { "expired" } else { "placed" };
+    match context.write(&pod, &raw, outcome.patch).await {
+        // The deadline holds whatever becomes of the rest.
+        Err(error) if waited >= deadline => {
+            tracing::warn!(pod, %error, "only the gate is taken off");
+            context.write(&pod, &raw, ungate(&raw)).await?;
+        }
+        written => written?,
+    }
+    let deed = if in_vain { "expired" } else { "placed" };
     context.architecture.metrics.gates.get_or_create(&DeedLabels { deed }).inc();
     let said = outcome.audit.get("architecture").cloned().unwrap_or_default();
-    if expired {
+    if in_vain {
         let text = format!("waited {} s in vain: {}", waited.as_secs(), outcome.warnings.join("; "));
         context.tell(&*meta, EventType::Warning, "PlatformsUnknown", &text).await;
     } else {

@@ -153,6 +153,9 @@ impl Context {
 
     /// An event is worth having, but not worth failing for.
     async fn tell<K: Resource<DynamicType = ()>>(&self, pod: &K, kind: EventType, reason: &str, text: &str) {
+        if !self.architecture.leadership.is_current() {
+            return;
+        }
         let event = Event {
             type_: kind,
             reason: reason.to_owned(),

@@ -22,15 +22,26 @@ impl Told {
 
     /// Whether this is the first time in a while, and remembers it.
     pub(super) fn first(&self, key: &str) -> bool {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if keys.get(key).is_some_and(|since| since.elapsed() < self.lasts) {
-            return false;
+        let first = !self.knows(key);
+        if first {
+            self.note(key);
         }
+        first
+    }
+
+    /// Whether it is remembered.
+    pub(super) fn knows(&self, key: &str) -> bool {
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.get(key).is_some_and(|since| since.elapsed() < self.lasts)
+    }
+
+    /// Remembers it.
+    pub(super) fn note(&self, key: &str) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if keys.len() >= REMEMBERED {
             keys.clear();
         }
         keys.insert(key.to_owned(), Instant::now());
-        true
     }
 }
 

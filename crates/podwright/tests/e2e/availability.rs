@@ -78,9 +78,13 @@ async fn pods_keep_coming(lab: &Lab) -> anyhow::Result<()> {
             );
             Ok(())
         })
-        .await?;
+        .await
+    };
+    // However that ends, the load ends with it.
+    let restarts = async {
+        let outcome: anyhow::Result<()> = restarts.await;
         done.store(true, Ordering::Release);
-        Ok(())
+        outcome
     };
     let started = Instant::now();
     let (failures, outcome) = tokio::join!(load, restarts);

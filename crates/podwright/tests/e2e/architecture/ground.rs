@@ -131,6 +131,18 @@ pub(super) async fn gated() -> &'static Ground {
     GROUND.get_or_init(|| Ground::start(2, json!({"onUnknown": "Gate", "gate": {"deadline": "20s"}}))).await
 }
 
+/// One replica that refuses what it cannot place, and reads no Secrets.
+pub(super) async fn strict() -> &'static Ground {
+    static GROUND: OnceCell<Ground> = OnceCell::const_new();
+    let settings = json!({
+        "onUnknown": "Deny", "onNoCommonPlatform": "Deny", "usePullSecrets": false,
+        "architectures": {
+            "arm64": {"machineType": "m7g.large", "preference": 10}, "amd64": {"machineType": "m7i.large"},
+        },
+    });
+    GROUND.get_or_init(|| Ground::start(1, settings)).await
+}
+
 /// Runs a test's body in a namespace of its own.
 pub(super) async fn scene<F: Future<Output = anyhow::Result<()>>>(
     ground: &'static Ground,

@@ -40,6 +40,14 @@ async fn five_hundred_pods_of_fifty_images_fetch_each_image_once_and_none_is_los
             assert_eq!(architectures(&answer.object), [expected], "pod {index}: {answer:?}");
             assert_eq!(answer.warnings, Vec::<String>::new());
         }
+        let metrics = crate::peer_pods::metrics(scene.ground.lab.replica(0)?.ports().metrics).await?;
+        for name in [
+            "registry_lookups_total{result=\"fetched\"}",
+            "registry_requests_total{kind=\"manifest\",result=\"success\"}",
+        ] {
+            assert!(metrics.contains(name), "{name} is not in\n{metrics}");
+        }
+        assert!(!metrics.contains(&scene.namespace), "a name has become a label:\n{metrics}");
         for (repository, count) in fetches(&scene)? {
             let before = pushed.get(&repository).copied().unwrap_or_default();
             assert_eq!(count - before, 1, "{repository} was fetched more than once");

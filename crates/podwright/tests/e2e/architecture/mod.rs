@@ -7,4 +7,5 @@ mod load;
 mod matrix;
 mod outages;
 mod placement;
+mod strict;
 mod tenants;

@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn a_feature_that_only_controls_has_no_webhook() {
+        assert_eq!(desired(&config("features: [rollout]"), None)["webhooks"], json!([]));
+        assert_eq!(
+            desired(&config("features: [rollout, sizing]"), None)["webhooks"].as_array().unwrap().len(),
+            1
+        );
+    }
+
+    #[test]
     fn webhooks_are_registered_in_the_order_of_their_mutations() {
         let webhooks = desired(&config("features: [peer-pods, sizing, peer-pods]"), None)["webhooks"].clone();
         let names: Vec<&Value> =

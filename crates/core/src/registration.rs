@@ -272,6 +272,13 @@ mod tests {
     }
 
     #[test]
+    fn a_feature_that_only_controls_has_no_webhook() {
+        assert_eq!(desired(&config("features: [rollout]"), None)["webhooks"], json!([]));
+        let webhooks = desired(&config("features: [rollout, sizing]"), None)["webhooks"].clone();
+        assert_eq!(webhooks.as_array().unwrap().len(), 1);
+    }
+
+    #[test]
     fn an_architecture_webhook_can_be_made_narrower() {
         let narrow = config(
             "architecture: {failurePolicy: Fail, reinvocationPolicy: Never, namespaceSelector: {matchLabels: {team: a}, \

@@ -10,7 +10,7 @@ mod load;
 mod rollout;
 mod server;
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
@@ -40,6 +40,9 @@ pub(crate) struct BenchArgs {
     /// rollout: how many pods there are that are nobody's business
     #[arg(long, default_value_t = 10_000)]
     foreign_pods: usize,
+    /// rollout: measure this manager instead of building one
+    #[arg(long)]
+    binary: Option<PathBuf>,
     /// rollout: maxUnavailable of both
     #[arg(long, default_value = "10%")]
     max_unavailable: String,
@@ -99,6 +102,7 @@ pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
             max_unavailable: arguments.max_unavailable.clone(),
             rounds: arguments.rounds,
             idle: Duration::from_secs(arguments.seconds * 10),
+            binary: arguments.binary.clone(),
         }),
         Benchmark::Architecture => architecture(arguments),
         Benchmark::Distribution => distribution::run(arguments.pods),

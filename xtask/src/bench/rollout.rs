@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fs,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -31,6 +32,8 @@ pub(super) struct Sizes {
     pub(super) max_unavailable: String,
     pub(super) rounds: usize,
     pub(super) idle: Duration,
+    /// The manager to measure; none: our own, built for it.
+    pub(super) binary: Option<PathBuf>,
 }
 
 /// Who makes the pods.
@@ -47,7 +50,10 @@ struct Round {
 }
 
 pub(super) fn run(sizes: &Sizes) -> Result<()> {
-    let binary = server::build()?;
+    let binary = match &sizes.binary {
+        Some(binary) => binary.clone(),
+        None => server::build()?,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let options = LabOptions {

@@ -72,6 +72,7 @@ mod tests {
                 "POD_VM_EXTENDED_RESOURCE" => Some("example.com/vm".to_owned()),
                 "TLS_MIN_VERSION" => Some(" VersionTLS13 ".to_owned()),
                 "WATCH_NAMESPACE" => Some("a,b".to_owned()),
+                "EDS_VALIDATION_MODE" => Some("manual".to_owned()),
                 _ => None,
             })
             .unwrap();
@@ -79,6 +80,7 @@ mod tests {
         assert_eq!(config.peer_pods.resource, "example.com/vm");
         assert_eq!(config.tls.min_version, "VersionTLS13");
         assert_eq!(config.watch_namespaces, ["a", "b"]);
+        assert_eq!(config.rollout.validation_mode, crate::config::ValidationMode::Manual);
     }
 
     #[test]
@@ -89,5 +91,16 @@ mod tests {
             .with_environment(|name| (name == "TARGET_RUNTIMECLASS").then(|| " , ".to_owned()))
             .unwrap_err();
         assert!(error.to_string().contains("TARGET_RUNTIMECLASS"), "{error}");
+    }
+
+    #[test]
+    fn a_mode_that_does_not_exist_is_refused_with_those_that_do() {
+        let error = Config::default()
+            .with_environment(|name| (name == "EDS_VALIDATION_MODE").then(|| "automatic".to_owned()))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            r#"environment variable EDS_VALIDATION_MODE="automatic": must be auto or manual"#
+        );
     }
 }

@@ -65,8 +65,17 @@ impl Keeper {
 
     async fn try_to(&mut self, view: &View, plan: Plan) -> Result<Option<Instant>, Failed> {
         let pen = self.context.pen.clone();
-        if plan.create_replica_set {
-            return self.create_replica_set(view).await.map(Some);
+        let mut again = None;
+        if plan.create_replica_set && self.may_try(Deed::CreateReplicaSet) {
+            match self.create_replica_set(view).await {
+                Ok(at) => return Ok(Some(at)),
+                Err(Failed { what, error }) if error.is_refusal() => {
+                    // What there is goes on being kept meanwhile.
+                    self.refused(Deed::CreateReplicaSet, what, &error);
+                    again = Some(Instant::now() + AGAIN);
+                }
+                Err(failed) => return Err(failed),
+            }
         }
         self.mend_replica_sets(view, &plan).await?;
         let mut set = view.set.clone();
@@ -74,7 +83,6 @@ impl Keeper {
             set = Arc::new(pen.store_status(&*set, status).await.map_err(during("store the status"))?);
             self.context.world.answered_set((*set).clone());
         }
-        let mut again = None;
         if is_more_than_figures(&plan) {
             set = self.store_statuses(view, set, &plan).await?;
             self.touch_pods(view, &plan);
@@ -82,7 +90,7 @@ impl Keeper {
             self.touch_pods(view, &plan);
             let changed = plan.status.is_some() || !plan.replica_set_statuses.is_empty();
             match self.statuses_due() {
-                Err(due) if changed => again = Some(due),
+                Err(due) if changed => again = again.into_iter().chain(Some(due)).min(),
                 _ => set = self.store_statuses(view, set, &plan).await?,
             }
         }
@@ -129,6 +137,7 @@ impl Keeper {
             };
             tracing::info!(extended_daemon_set = %self.key, replica_set = made.name_any(), "replica set of the newest template");
             self.context.world.answered_replica_set(made);
+            self.accepted(Deed::CreateReplicaSet);
             self.announce(&view.set, "Create ExtendedDaemonSetReplicaSet");
             return Ok(Instant::now());
         }

@@ -57,6 +57,7 @@ pub(super) enum Deed {
     Create,
     Delete,
     Label,
+    CreateReplicaSet,
     Write,
 }
 
@@ -199,6 +200,12 @@ impl Keeper {
             Err(WriteError::NotLeading) => {}
             Err(error) => self.refused(deed, what, &error),
         }
+    }
+
+    /// Whether enough time has passed since such a thing was refused.
+    pub(super) fn may_try(&self, deed: Deed) -> bool {
+        let now = Moment::from(jiff::Timestamp::now());
+        self.refusal.as_ref().is_none_or(|(refused, refusal)| *refused != deed || refusal.until <= now)
     }
 
     /// Notes that the API server takes such things again.

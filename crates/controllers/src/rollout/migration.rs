@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     feed::Feed,
     shelf::Key,
-    world::{OldDaemonSet, OldPods, World},
+    sinks::OldPods,
+    world::{OldDaemonSet, World},
 };
 
 /// One DaemonSet that is taken over from. Dropping it ends the watches.

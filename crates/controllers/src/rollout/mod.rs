@@ -20,6 +20,7 @@ mod migration;
 mod observe;
 mod settings;
 mod shelf;
+mod sinks;
 mod world;
 mod writes;
 
@@ -51,7 +52,8 @@ use self::{
     feed::Feed,
     keeper::Keeper,
     shelf::Key,
-    world::{Wake, World, WorldSink},
+    sinks::WorldSink,
+    world::{Wake, World},
     writes::Pen,
 };
 

@@ -38,6 +38,11 @@ impl WriteError {
         self.code() == Some(404)
     }
 
+    /// The API server would not have it, whatever we know.
+    pub(super) fn is_refusal(&self) -> bool {
+        !matches!(self, Self::NotLeading) && !self.is_gone() && !self.is_conflict()
+    }
+
     /// It is not what we thought it was: what we know is old.
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)

@@ -1,8 +1,11 @@
 //! What a person would ask about, told when it changes.
 
-use podwright_api::eds::{
-    Condition, ExtendedDaemonSetStatus as Status, find_condition,
-    words::{condition, state},
+use podwright_api::{
+    eds::{
+        Condition, ExtendedDaemonSetStatus as Status, find_condition,
+        words::{condition, state},
+    },
+    keys,
 };
 
 use super::{
@@ -79,6 +82,11 @@ fn canary(seen: &Observed, roles: &Roles<'_>, status: &Status, events: &mut Vec<
             events.push(Event::warning("CanaryTooFewNodes", too_few(trial)));
         }
     } else if let Some((newest, cause)) = roles.up_to_date.zip(roles.failed.as_ref()) {
+        if seen.set.annotations.get(keys::EDS_CANARY_VALID) == Some(&newest.name) {
+            let note =
+                format!("{} has failed already, and is not validated: change the template", newest.name);
+            events.push(Event::warning("CanaryNotValidated", note));
+        }
         if !stored(condition::CANARY_FAILED) {
             let note = format!("{}: {} ({})", newest.name, cause.reason, cause.message);
             events.push(Event::warning("CanaryFailed", note));

@@ -62,21 +62,20 @@ pub fn plan(seen: &Observed, now: Moment) -> Plan {
         return Plan::default();
     }
     let mut wake = Wake::after(now);
-    let mut holds = Holds::of(seen);
-    // Nothing that is made for it could carry its name.
-    holds.frozen |= !set_status::name_fits(&seen.set.name);
+    let holds = Holds::of(seen);
     let census = Census::take(seen);
-    let roles = Roles::decide(seen, &census, holds, &mut wake, now);
+    let roles = Roles::decide(seen, &census, &holds, &mut wake, now);
     let slots = slots(seen, &census, &roles, now);
-    let Moves { creations, deletions, stuck } = moves(seen, &census, &roles, &slots, holds, &mut wake, now);
+    let Moves { creations, deletions, stuck } = moves(seen, &census, &roles, &slots, &holds, &mut wake, now);
     let tallies = tallies(seen, &census, &roles, &slots, now);
-    let account = Account { seen, roles: &roles, slots: &slots, tallies: &tallies, holds, stuck, now };
+    let account =
+        Account { seen, roles: &roles, slots: &slots, tallies: &tallies, holds: &holds, stuck, now };
     let (status, progress) = account.status();
     let mut plan = Plan { creations, deletions, stuck, ..Plan::default() };
-    plan.create_replica_set = roles.up_to_date.is_none() && !holds.frozen;
+    plan.create_replica_set = roles.up_to_date.is_none() && !holds.unnamable;
     plan.roles_changed = parts(&status) != parts(&seen.set.status);
     plan.labels = labels(seen, &census, &roles);
-    plan.replica_set_statuses = replica_set_statuses(seen, &roles, &tallies, holds, &plan, now);
+    plan.replica_set_statuses = replica_set_statuses(seen, &roles, &tallies, &holds, &plan, now);
     plan.restore_template = roles
         .failed
         .as_ref()
@@ -131,7 +130,7 @@ fn replica_set_statuses(
     seen: &Observed,
     roles: &Roles<'_>,
     tallies: &[Tally],
-    holds: Holds,
+    holds: &Holds,
     plan: &Plan,
     now: Moment,
 ) -> Vec<(String, ExtendedDaemonSetReplicaSetStatus)> {

@@ -48,7 +48,7 @@ pub(super) fn moves<'o>(
     census: &Census<'o>,
     roles: &Roles<'o>,
     slots: &[Slot<'o>],
-    holds: Holds,
+    holds: &Holds,
     wake: &mut Wake,
     now: Moment,
 ) -> Moves {
@@ -58,7 +58,7 @@ pub(super) fn moves<'o>(
         let matures = standing.occupant.as_ref().and_then(|occupant| occupant.available_at);
         [matures, standing.unresponsive_at].into_iter().flatten().for_each(|at| wake.at(at));
     }
-    if holds.frozen {
+    if !holds.moves() {
         return moves;
     }
     moves.clean(census, slots, wake, now);
@@ -77,7 +77,7 @@ pub(super) fn moves<'o>(
         let allowance = front.allowance(seen, since, wake, now);
         front.fill(&mut moves, allowance, &zones, roles.canary_name(), wake, now);
         let before = moves.deletions.len();
-        if if canary { !holds.unclear } else { holds.replaces() } {
+        if if canary { !holds.unclear() } else { holds.replaces() } {
             front.replace(&mut moves, allowance, &mut spare, &zones);
             waiting |= !front.outdated.is_empty();
         }
@@ -244,5 +244,34 @@ impl<'a, 'o> Front<'a, 'o> {
                 moves.delete(&occupant.resident, why);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use podwright_api::eds::Condition;
+
+    use super::*;
+
+    // The Go controller's getRollingUpdateStartTime.
+    #[test]
+    fn the_slow_start_counts_from_when_the_part_was_given() {
+        let now = Moment::from_millis(1_000_000);
+        let then = now.plus_seconds(-60);
+        let since = |conditions: &[(&str, &str)]| {
+            let stored = conditions.iter().map(|(type_, status)| Condition {
+                type_: (*type_).to_owned(),
+                status: (*status).to_owned(),
+                last_transition_time: Some(then),
+                ..Condition::default()
+            });
+            let mut replica_set = ReplicaSetFacts::default();
+            replica_set.status.conditions = stored.collect();
+            part_since(&replica_set, condition::ACTIVE, now)
+        };
+        assert_eq!(since(&[]), now, "nil case");
+        assert_eq!(since(&[("Canary", "True")]), now, "non-active condition only");
+        assert_eq!(since(&[("Active", "False")]), now, "active condition is false");
+        assert_eq!(since(&[("Active", "True")]), then, "active condition is true");
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn status(
 }
 
 /// The conditions of the one that is active.
-pub(super) fn mark_active(conditions: &mut Conditions, holds: Holds) -> &'static str {
+pub(super) fn mark_active(conditions: &mut Conditions, holds: &Holds) -> &'static str {
     for over in [condition::CANARY, condition::CANARY_PAUSED, condition::CANARY_FAILED] {
         conditions.set(over, false, "", "");
     }

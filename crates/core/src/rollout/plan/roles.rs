@@ -35,7 +35,7 @@ pub(super) fn ours(seen: &Observed) -> impl Iterator<Item = &ReplicaSetFacts> {
 
 /// The replica set of the newest template. The Go controller sometimes made two of one: then the one that is in use counts, and
 /// the older one of equals.
-fn up_to_date(seen: &Observed) -> Option<&ReplicaSetFacts> {
+pub(super) fn up_to_date(seen: &Observed) -> Option<&ReplicaSetFacts> {
     let status = &seen.set.status;
     let rank = |replica_set: &&ReplicaSetFacts| {
         (
@@ -59,7 +59,7 @@ impl<'o> Roles<'o> {
     pub(super) fn decide(
         seen: &'o Observed,
         census: &Census<'o>,
-        holds: Holds,
+        holds: &Holds,
         wake: &mut Wake,
         now: Moment,
     ) -> Self {
@@ -74,18 +74,16 @@ impl<'o> Roles<'o> {
         }
         match (newest, &seen.set.strategy.canary) {
             // One that was tried goes on being tried until the newest is there.
-            (None, Some(strategy)) => roles.go_on(seen, census, strategy, holds, wake, now),
+            (None, Some(strategy)) => roles.go_on(seen, census, strategy, wake, now),
             (None, None) => roles,
-            (Some(_), None) if holds.unclear => roles,
+            (Some(_), None) if holds.unclear() => roles,
             (Some(newest), None) => Self { active: Some(newest), ..roles },
             (Some(newest), Some(_)) if canary::failure(newest).is_some() => {
                 Self { failed: canary::failure(newest), ..roles }
             }
-            (Some(_), Some(strategy)) if holds.frozen || holds.unclear => {
-                roles.go_on(seen, census, strategy, holds, wake, now)
-            }
+            (Some(_), Some(strategy)) if !holds.recasts() => roles.go_on(seen, census, strategy, wake, now),
             (Some(newest), Some(strategy)) => {
-                match canary::judge(seen, census, (active, newest), strategy, holds, wake, now) {
+                match canary::judge(seen, census, (active, newest), strategy, true, wake, now) {
                     Verdict::Promoted => Self { active: Some(newest), ..roles },
                     Verdict::Goes(trial) => Self { trial: Some(trial), ..roles },
                 }
@@ -99,7 +97,6 @@ impl<'o> Roles<'o> {
         seen: &'o Observed,
         census: &Census<'o>,
         strategy: &EffectiveCanary,
-        holds: Holds,
         wake: &mut Wake,
         now: Moment,
     ) -> Self {
@@ -111,8 +108,7 @@ impl<'o> Roles<'o> {
         let (Some(active), Some(tried)) = (self.active, tried) else {
             return self;
         };
-        let holds = Holds { unclear: true, ..holds };
-        match canary::judge(seen, census, (active, tried), strategy, holds, wake, now) {
+        match canary::judge(seen, census, (active, tried), strategy, false, wake, now) {
             Verdict::Goes(trial) => Self { trial: Some(trial), ..self },
             Verdict::Promoted => self,
         }

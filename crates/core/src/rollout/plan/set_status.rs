@@ -20,9 +20,6 @@ use super::{
 };
 use crate::node;
 
-/// A label's value may have so many characters, and the name becomes one.
-const LONGEST_NAME: usize = 63;
-
 /// How far it has come, in the words of tools that wait on any object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
@@ -40,7 +37,7 @@ pub(super) struct Account<'a, 'o> {
     pub(super) roles: &'a Roles<'o>,
     pub(super) slots: &'a [Slot<'o>],
     pub(super) tallies: &'a [Tally],
-    pub(super) holds: Holds,
+    pub(super) holds: &'a Holds,
     pub(super) stuck: bool,
     pub(super) now: Moment,
 }
@@ -153,11 +150,7 @@ impl Account<'_, '_> {
 
     /// What is wrong with the spec.
     fn spec_trouble(&self) -> Option<String> {
-        let set = &self.seen.set;
-        if set.name.len() > LONGEST_NAME {
-            return Some(too_long(&set.name));
-        }
-        (!set.problems.is_empty()).then(|| set.problems.join("; "))
+        self.holds.unclear().then(|| self.holds.troubles.join("; "))
     }
 
     /// What keeps it from being ready.
@@ -280,22 +273,10 @@ pub(super) fn is_begun(reason: &str) -> bool {
     reason == ROLLING_UPDATE.0 || reason == FIRST_PODS.0
 }
 
-/// Whether pods and replica sets can carry the name as a label at all.
-pub(super) fn name_fits(name: &str) -> bool {
-    name.len() <= LONGEST_NAME
-}
-
 pub(super) fn too_few(trial: &Trial<'_>) -> String {
     format!(
         "the canary should run on {} nodes, and only {} can take part; it goes on there",
         trial.wanted,
         trial.nodes.len()
-    )
-}
-
-fn too_long(name: &str) -> String {
-    format!(
-        "the name has {} characters, and pods carry it as a label, which takes {LONGEST_NAME}: choose a shorter one",
-        name.len()
     )
 }

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -30,6 +30,8 @@ pub(crate) struct Bounds {
     pub(crate) slots: AtomicUsize,
     /// How many of them may be without an available one when a pod that serves is taken away.
     pub(crate) budget: AtomicUsize,
+    /// How long a node that had a serving pod may be without one, in milliseconds; 0 is no bound.
+    pub(crate) bare_millis: AtomicU64,
     /// The test itself takes pods away or puts two on a node.
     pub(crate) lenient: AtomicBool,
 }
@@ -46,6 +48,10 @@ struct Seen {
     crowded: BTreeMap<String, Instant>,
     wrong: Vec<String>,
     most_away: usize,
+    /// Nodes that had a serving pod and have none, and since when.
+    bare: BTreeMap<String, Instant>,
+    served: BTreeSet<String>,
+    longest_bare: Duration,
     taken: usize,
 }
 
@@ -73,6 +79,7 @@ impl Invariants {
                         let mut seen = shared.lock().unwrap();
                         seen.pods.remove(&pod.uid().unwrap_or_default());
                         seen.look_for_crowds(&bounds);
+                        seen.look_for_bare_nodes(&bounds);
                     }
                     Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => {}
                 }
@@ -87,8 +94,10 @@ impl Invariants {
         let seen = self.seen.lock().unwrap();
         if seen.wrong.is_empty() {
             return Ok(format!(
-                "{} serving pods taken away, at most {} nodes bare at it",
-                seen.taken, seen.most_away
+                "{} serving pods taken away, at most {} nodes bare at it, none longer than {:.1} s",
+                seen.taken,
+                seen.most_away,
+                seen.longest_bare.as_secs_f64()
             ));
         }
         Err(seen.wrong.join("\n"))
@@ -120,6 +129,25 @@ impl Seen {
             }
         }
         self.look_for_crowds(bounds);
+        self.look_for_bare_nodes(bounds);
+    }
+
+    fn look_for_bare_nodes(&mut self, bounds: &Bounds) {
+        let serving: BTreeSet<String> =
+            self.pods.values().filter(|pod| pod.serving).map(|pod| pod.node.clone()).collect();
+        let limit = Duration::from_millis(bounds.bare_millis.load(Ordering::Acquire));
+        for node in &serving {
+            let Some(since) = self.bare.remove(node) else { continue };
+            let bare = since.elapsed();
+            self.longest_bare = self.longest_bare.max(bare);
+            if !limit.is_zero() && bare > limit {
+                self.wrong.push(format!("{node} was bare for {:.1} s", bare.as_secs_f64()));
+            }
+        }
+        for node in self.served.difference(&serving) {
+            self.bare.entry(node.clone()).or_insert_with(Instant::now);
+        }
+        self.served.extend(serving);
     }
 
     fn look_for_crowds(&mut self, bounds: &Bounds) {

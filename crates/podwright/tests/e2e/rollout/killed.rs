@@ -1,6 +1,9 @@
 //! The manager is killed at random moments of a canary, and another goes on: same end, within the budget, nobody bare for long.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use podwright_api::eds::words;
 use serde_json::json;
@@ -17,9 +20,11 @@ async fn a_manager_killed_at_any_moment_of_a_canary_changes_nothing_but_the_time
     let lab = Box::leak(Box::new(start_with(2, config, &["--features", "rollout"]).await));
     scene_in(lab, "random", |scene| async move {
         scene.nodes(4).await?;
+        // The lease runs out, another takes it, and a pod is replaced, on a busy machine.
+        scene.bounds.bare_millis.store(20_000, Ordering::Release);
         for round in 0..TIMES {
             // Different moments in each round, the same in each run.
-            let moment = Duration::from_millis(u64::try_from(round * 7919 % 4000)?);
+            let moment = Duration::from_millis(u64::try_from(round * 613 % 4000)?);
             one_round(&scene, round, moment).await?;
         }
         Ok(())
@@ -32,7 +37,7 @@ async fn one_round(scene: &Scene, round: usize, moment: Duration) -> anyhow::Res
     let fails = round % 2 == 1;
     let mut wanted = scene.foo(&format!("3.{round}"));
     wanted["spec"]["strategy"]["canary"] = json!({
-        "replicas": 1, "duration": "2s", "noRestartsDuration": "1s",
+        "replicas": 1, "duration": if fails { "10m" } else { "2s" }, "noRestartsDuration": "1s",
         "autoPause": {"enabled": false}, "autoFail": {"maxRestarts": 0},
     });
     if fails {

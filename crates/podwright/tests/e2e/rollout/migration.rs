@@ -1,14 +1,18 @@
 //! From a DaemonSet, and from pods that were left without an owner.
 
-use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};
+use std::time::Duration;
+
+use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod, rbac::v1::ClusterRole};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PropagationPolicy},
 };
+use podwright_api::eds::{find_condition, words};
+use podwright_lab::eventually;
 use serde_json::{Value, json};
 
-use super::scene::{Scene, scene, version_of};
-use crate::labs::soon;
+use super::scene::{Scene, scene, scene_in, version_of};
+use crate::labs::{soon, start_with};
 
 impl Scene {
     fn daemon_set(&self) -> Value {
@@ -86,6 +90,49 @@ async fn an_annotation_that_names_nothing_holds_nobody_up() {
         scene.apply(&wanted).await?;
         let pods = scene.await_version("3.0", 2).await?;
         anyhow::ensure!(pods.values().all(|pod| version_of(pod) == "3.0"));
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_the_right_to_look_at_daemon_sets_only_that_set_waits_and_says_why() {
+    let lab = Box::leak(Box::new(start_with(1, "", &["--features", "rollout"]).await));
+    scene_in(lab, "norights", |scene| async move {
+        let grants: Api<ClusterRole> = Api::all(scene.client.clone());
+        let mut rules = grants.get("podwright").await?.rules.unwrap_or_default();
+        rules.retain(|rule| !rule.resources.iter().flatten().any(|resource| resource == "daemonsets"));
+        let change = json!({"rules": rules});
+        grants.patch("podwright", &PatchParams::default(), &Patch::Merge(change)).await?;
+        scene.nodes(2).await?;
+        let mut wanted = scene.foo("3.0");
+        wanted["metadata"]["annotations"] = json!({"extendeddaemonset.datadoghq.com/old-daemonset": "foo"});
+        // The API server takes a moment to forget what it allowed.
+        soon(|| async {
+            let _ = scene.sets().delete("foo", &DeleteParams::default()).await;
+            scene.apply(&wanted).await?;
+            eventually(Duration::from_secs(3), || async {
+                let status = scene.status().await?;
+                let error = find_condition(&status.conditions, words::condition::RECONCILE_ERROR);
+                anyhow::ensure!(
+                    error.is_some_and(|one| one.message.contains("daemonsets")),
+                    "{:?}",
+                    status.conditions
+                );
+                Ok(())
+            })
+            .await
+        })
+        .await?;
+        anyhow::ensure!(
+            scene.pods().await?.is_empty(),
+            "where the old pods are is not known, so none are made beside them"
+        );
+        scene.apply(&scene.set("bar", "3.0")).await?;
+        scene.await_done("bar", 2).await?;
+        // Without the annotation nothing holds it back any more.
+        scene.annotate("old-daemonset", None).await?;
+        scene.await_done("foo", 2).await?;
         Ok(())
     })
     .await;

@@ -395,3 +395,38 @@ async fn a_users_read_modify_write_seldom_conflicts() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn several_sets_are_rolled_out_side_by_side() {
+    scene("several", |scene| async move {
+        scene.nodes(4).await?;
+        // Invariants are about one set on each node.
+        scene.lenient(true);
+        let names = ["a", "b", "c", "d", "e"];
+        for name in names {
+            scene.apply(&scene.set(name, "3.0")).await?;
+        }
+        for name in names {
+            scene.await_done(name, 4).await?;
+        }
+        let started = Instant::now();
+        for name in names {
+            scene.apply(&scene.set(name, "3.1")).await?;
+        }
+        for name in names {
+            soon(|| async {
+                let pods = scene.pods().await?;
+                let done = pods.iter().filter(|pod| pod["metadata"]["labels"]["app"] == name);
+                let done = done
+                    .filter(|pod| super::scene::is_serving(pod) && super::scene::version_of(pod) == "3.1")
+                    .count();
+                anyhow::ensure!(done == 4, "{name}: {done} of 4");
+                Ok(())
+            })
+            .await?;
+        }
+        println!("five sets on four nodes, one after the other, in {:.1} s", started.elapsed().as_secs_f64());
+        Ok(())
+    })
+    .await;
+}

@@ -24,7 +24,6 @@ use podwright_api::{
 pub(super) use self::health::{Cause, Health};
 use super::{
     census::{Census, Resident, Tie},
-    holds::Holds,
     observed::{Observed, PodFacts, ReplicaSetFacts},
     standing::is_terminal,
     wake::Wake,
@@ -85,13 +84,13 @@ pub(super) fn failure(replica_set: &ReplicaSetFacts) -> Option<Cause> {
         .map(|condition| Cause { reason: condition.reason.clone(), message: condition.message.clone() })
 }
 
-/// What becomes of the trial of `newest` beside `active`.
+/// What becomes of the trial of `newest` beside `active`. Unless it is free to, it neither ends nor moves to other nodes.
 pub(super) fn judge<'o>(
     seen: &'o Observed,
     census: &Census<'o>,
     (active, newest): (&'o ReplicaSetFacts, &'o ReplicaSetFacts),
     strategy: &EffectiveCanary,
-    holds: Holds,
+    free: bool,
     wake: &mut Wake,
     now: Moment,
 ) -> Verdict<'o> {
@@ -100,8 +99,7 @@ pub(super) fn judge<'o>(
     let health = health::examine(strategy, newest, &seen.set.annotations, &pods, wake, now);
     let paused_seconds =
         if strategy.pause_stops_clock { clock::paused(&stored, newest, &health, now) } else { 0 };
-    let held = holds.frozen || holds.unclear;
-    if !held && health.failed.is_none() {
+    if free && health.failed.is_none() {
         let valid = seen.set.annotations.get(keys::EDS_CANARY_VALID).is_some_and(|name| *name == newest.name);
         let begun = stored.replica_set == newest.name;
         let fit = !strategy.require_ready
@@ -116,7 +114,7 @@ pub(super) fn judge<'o>(
     }
     let grows = health.paused.is_none() && health.failed.is_none();
     let choice = nodes::Choice { seen, census, active, newest, strategy, grows };
-    let chosen = if held { nodes::as_stored(&stored) } else { choice.choose(&stored) };
+    let chosen = if free { choice.choose(&stored) } else { nodes::as_stored(&stored) };
     let mut sorted = chosen.nodes.clone();
     sorted.sort_unstable();
     Verdict::Goes(Box::new(Trial {

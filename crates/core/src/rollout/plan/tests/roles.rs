@@ -169,6 +169,26 @@ fn a_name_that_is_too_long_is_said_to_be_so() {
         "{:?}",
         plan.events
     );
+    assert_eq!(plan.status.unwrap().state, "Running", "it is not frozen");
+}
+
+#[test]
+fn a_template_of_which_it_is_not_clear_where_it_may_run_is_not_rolled_out() {
+    let unreadable = settled(&["a", "b"]).updated().with(|seen| seen.replica_sets[1].placement = None);
+    let plan = unreadable.plan();
+    assert_eq!((moves(&plan), plan.roles_changed), (vec![], false));
+    let stalled = plan.events.iter().find(|event| event.reason == "InvalidSpec").unwrap();
+    assert!(stalled.note.contains("tolerations"), "{}", stalled.note);
+}
+
+#[test]
+fn a_freeze_is_about_pods_and_not_about_which_template_is_the_newest() {
+    let frozen = settled(&["a"]).annotated(podwright_api::keys::EDS_ROLLOUT_FROZEN, "true");
+    let new = frozen.with(|seen| {
+        seen.set.template_hash = "v2".into();
+        seen.replica_sets[0].same_template = false;
+    });
+    assert!(new.plan().create_replica_set);
 }
 
 #[test]

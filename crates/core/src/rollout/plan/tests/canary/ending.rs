@@ -72,6 +72,10 @@ fn a_word_that_validated_one_trial_does_not_validate_the_next() {
     assert_eq!(promoted.plan().drop_annotations, [keys::EDS_CANARY_VALID]);
     let of_failed = failed().annotated(keys::EDS_CANARY_VALID, "v2");
     assert_eq!(of_failed.plan().drop_annotations, [keys::EDS_CANARY_VALID]);
+    assert!(
+        of_failed.plan().events.iter().any(|event| event.reason == "CanaryNotValidated"),
+        "and that is said"
+    );
     assert_eq!(tried(&["a"]).annotated(keys::EDS_CANARY_VALID, "other").plan().drop_annotations, [""; 0]);
 }
 

@@ -7,7 +7,7 @@ use podwright_api::{
 };
 
 use super::{
-    super::cluster::{NOW, ago, moves, on_pool, pod, taint},
+    super::cluster::{NOW, PodOf, ago, moves, on_pool, pod, taint},
     begun, new, reason, status_of, strategy, tried,
 };
 use crate::rollout::plan::Creation;
@@ -48,7 +48,7 @@ fn canary_pods_are_made_and_replaced_as_with_the_go_controller() {
     let status = status_of(&one.plan(), "v2");
     assert_eq!([status.desired, status.current, status.ready, status.available], [3, 1, 1, 1]);
     assert_eq!(tried(&nodes).moves(), [""; 0]);
-    let going = tried(&nodes).pod("p-a", super::super::cluster::PodOf::leaving).gone("p-b").gone("p-c");
+    let going = tried(&nodes).pod("p-a", PodOf::leaving).gone("p-b").gone("p-c");
     assert_eq!(
         (going.moves(), status_of(&going.plan(), "v2").current),
         (vec!["+b".to_owned(), "+c".to_owned()], 0)
@@ -101,9 +101,10 @@ fn a_trial_keeps_to_the_budget_and_to_the_slow_start() {
         seen.replica_sets[1].status.conditions[0].last_transition_time = Some(ago(61));
     });
     assert_eq!(slow.moves(), ["-p-a", "-p-b"]);
-    let shared =
-        begun(&["a"]).max_unavailable(Amount::Count(1)).pod("p-d", super::super::cluster::PodOf::not_ready);
+    let shared = begun(&["a"]).max_unavailable(Amount::Count(1)).pod("p-d", PodOf::not_ready);
     assert_eq!(shared.moves(), [""; 0], "a node that is down elsewhere counts too");
+    let both = begun(&["a"]).max_unavailable(Amount::Count(1)).pod("p-d", PodOf::drifted);
+    assert_eq!(both.moves(), ["-p-a"], "and the two parts share one budget");
 }
 
 // W13: the Go controller starts canaries although it is frozen.

@@ -5,7 +5,7 @@
 
 use podwright_api::{
     Feature,
-    config::{ArchitectureConfig, Config, NodeSelector, Operator, Requirement, TlsMode},
+    config::{Config, NodeSelector, Operator, Requirement, TlsMode},
     keys,
 };
 use serde_json::{Map, Value, json};
@@ -80,14 +80,16 @@ fn webhook(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> Option
         ],
     });
     if feature == Feature::Architecture {
-        narrow(&mut webhook, &config.architecture);
+        narrow(&mut webhook, config);
     }
     Some(webhook)
 }
 
 /// Architecture is for nearly every pod, so its door is made narrower still: by what is configured, and by whatever shows
 /// that a pod's place is somebody else's choice.
-fn narrow(webhook: &mut Value, config: &ArchitectureConfig) {
+fn narrow(webhook: &mut Value, config: &Config) {
+    let peer_pods = &config.peer_pods.runtime_classes;
+    let config = &config.architecture;
     let NodeSelector { match_labels, match_expressions } = &config.namespace_selector;
     if let Some(rules) = webhook["namespaceSelector"]["matchExpressions"].as_array_mut() {
         rules.extend(match_expressions.iter().map(|rule| json!(rule)));
@@ -114,6 +116,11 @@ fn narrow(webhook: &mut Value, config: &ArchitectureConfig) {
                 "expression": format!("!has(object.spec.nodeSelector) || ({unselected})"),
             }),
         ]);
+        // Without a machine type to choose there is nothing to do about them.
+        if config.architectures.values().all(|rules| rules.machine_type.is_none()) {
+            let expression = format!("!({})", peer_pod_expression(peer_pods));
+            conditions.push(json!({"name": "not-a-peer-pod", "expression": expression}));
+        }
     }
 }
 
@@ -256,7 +263,13 @@ mod tests {
             .iter()
             .map(|condition| condition["name"].as_str().unwrap())
             .collect();
-        assert_eq!(conditions, ["architecture", "not-a-mirror-pod", "not-bound", "no-architecture-selected"]);
+        assert_eq!(
+            conditions,
+            ["architecture", "not-a-mirror-pod", "not-bound", "no-architecture-selected", "not-a-peer-pod"]
+        );
+        let machines = config("architecture: {architectures: {arm64: {machineType: m7g.large}}}");
+        let with_machines = webhook_of(Feature::Architecture, &machines, None);
+        assert_eq!(with_machines["matchConditions"].as_array().unwrap().len(), 4);
         let expression = webhook["matchConditions"][0]["expression"].as_str().unwrap();
         assert!(expression.starts_with("!(") && expression.contains("'DaemonSet'"), "{expression}");
         assert_eq!(webhook["failurePolicy"], "Ignore");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    future::Future,
     hash::Hash,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -10,6 +11,7 @@ use std::{
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::{Api, Client};
 use podwright_core::mutate::ImageLookup;
+use tokio::sync::OnceCell;
 
 /// How long what was read is used again: a burst of pods reads its Secret once, and a corrected one counts soon.
 const FRESH: Duration = Duration::from_secs(10);
@@ -61,36 +63,35 @@ impl<T> PullSecrets<T> {
 
     /// A Secret by name; none if there is none, which the kubelet passes over too.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, String> {
-        let key = (namespace.to_owned(), name.to_owned());
-        if let Some(known) = self.secrets.get(&key) {
-            return Ok(known);
-        }
-        let found = Api::<Secret>::namespaced(self.client.clone(), namespace).get_opt(name).await;
-        let found = found.map_err(|error| format!("Secret {namespace}/{name} cannot be read: {error}"))?;
-        let read = found.as_ref().map(self.read).transpose();
-        let read = read.map_err(|error| format!("Secret {namespace}/{name} is no pull secret: {error}"))?;
-        let read = read.map(Arc::new);
-        self.secrets.put(key, read.clone());
-        Ok(read)
+        let read = || async {
+            let found = Api::<Secret>::namespaced(self.client.clone(), namespace).get_opt(name).await;
+            let found =
+                found.map_err(|error| format!("Secret {namespace}/{name} cannot be read: {error}"))?;
+            let read = found.as_ref().map(self.read).transpose();
+            let read =
+                read.map_err(|error| format!("Secret {namespace}/{name} is no pull secret: {error}"))?;
+            Ok(read.map(Arc::new))
+        };
+        self.secrets.get((namespace.to_owned(), name.to_owned()), read).await
     }
 
     async fn account(&self, namespace: &str, name: &str) -> Result<Vec<String>, String> {
-        let key = (namespace.to_owned(), name.to_owned());
-        if let Some(known) = self.accounts.get(&key) {
-            return Ok(known);
-        }
-        let found = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace).get_opt(name).await;
-        let found =
-            found.map_err(|error| format!("ServiceAccount {namespace}/{name} cannot be read: {error}"))?;
-        let secrets = found.and_then(|account| account.image_pull_secrets).unwrap_or_default();
-        let names: Vec<String> = secrets.into_iter().map(|secret| secret.name).collect();
-        self.accounts.put(key, names.clone());
-        Ok(names)
+        let read = || async {
+            let found = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace).get_opt(name).await;
+            let found = found
+                .map_err(|error| format!("ServiceAccount {namespace}/{name} cannot be read: {error}"))?;
+            let secrets = found.and_then(|account| account.image_pull_secrets).unwrap_or_default();
+            Ok(secrets.into_iter().map(|secret| secret.name).collect())
+        };
+        self.accounts.get((namespace.to_owned(), name.to_owned()), read).await
     }
 }
 
-/// What was found a moment ago.
-struct Recent<K, V>(Mutex<HashMap<K, (Instant, V)>>);
+/// What was found a moment ago. Those who ask for the same at once wait for one answer.
+struct Recent<K, V>(Mutex<HashMap<K, Asked<V>>>);
+
+/// When it was asked for, and the answer, once it is there.
+type Asked<V> = (Instant, Arc<OnceCell<V>>);
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
@@ -99,18 +100,48 @@ impl<K, V> Default for Recent<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> Recent<K, V> {
-    fn get(&self, key: &K) -> Option<V> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(key).filter(|(since, _)| since.elapsed() < FRESH).map(|(_, value)| value.clone())
+    async fn get<F: Future<Output = Result<V, String>>>(
+        &self,
+        key: K,
+        find: impl FnOnce() -> F,
+    ) -> Result<V, String> {
+        let cell = self.cell(key);
+        cell.get_or_try_init(find).await.cloned()
     }
 
-    fn put(&self, key: K, value: V) {
+    fn cell(&self, key: K) -> Arc<OnceCell<V>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, cell)) = all.get(&key).filter(|(since, _)| since.elapsed() < FRESH) {
+            return cell.clone();
+        }
         if all.len() >= KEPT {
             all.retain(|_, (since, _)| since.elapsed() < FRESH);
         }
+        let cell = Arc::new(OnceCell::new());
         if all.len() < KEPT {
-            all.insert(key, (Instant::now(), value));
+            all.insert(key, (Instant::now(), cell.clone()));
         }
+        cell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_asks_at_once_waits_for_one_answer_and_a_failure_is_not_kept() {
+        let (recent, asked) = (Recent::<&str, usize>::default(), AtomicUsize::new(0));
+        let find = || async {
+            tokio::task::yield_now().await;
+            Ok(asked.fetch_add(1, Ordering::Relaxed))
+        };
+        let found = tokio::join!(recent.get("a", find), recent.get("a", find), recent.get("b", find));
+        assert!(found.0.is_ok() && found.0 == found.1 && found.0 != found.2, "{found:?}");
+        let failing = || async { Err("away".to_owned()) };
+        assert_eq!(recent.get("c", failing).await, Err("away".to_owned()));
+        assert_eq!(recent.get("c", find).await, Ok(2));
     }
 }

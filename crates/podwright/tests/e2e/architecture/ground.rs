@@ -117,11 +117,17 @@ impl Ground {
     }
 }
 
-/// One replica that lets pods through whose images are not known.
+/// One replica that lets pods through whose images are not known. It waits longer for registries than by default, because the
+/// machine may be busy.
 pub(super) async fn ground() -> &'static Ground {
     static GROUND: OnceCell<Ground> = OnceCell::const_new();
     GROUND
-        .get_or_init(|| Ground::start(1, json!({"dockerConfigSecretName": "podwright-docker-config"})))
+        .get_or_init(|| {
+            Ground::start(
+                1,
+                json!({"dockerConfigSecretName": "podwright-docker-config", "lookupTimeout": "4s"}),
+            )
+        })
         .await
 }
 

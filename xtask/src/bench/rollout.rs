@@ -12,9 +12,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     runtime::{WatchStreamExt, watcher},
 };
+use podwright_api::{eds::ExtendedDaemonSet, keys};
 use podwright_lab::{Lab, LabOptions};
 use serde_json::{Value, json};
 
@@ -95,8 +96,28 @@ impl Bench<'_> {
         #[expect(clippy::cast_precision_loss, reason = "there are not 2^52 writes")]
         let each = writes as f64 / (nodes * rounds) as f64;
         println!("writes for each replaced pod: {each:.2}   (at most 2.5)");
+        self.canary(&format!("ours-{}", rounds - 1)).await?;
         self.idle().await?;
         self.memory().await
+    }
+
+    /// A third template on one node in a hundred, then everywhere.
+    async fn canary(&self, namespace: &str) -> Result<()> {
+        let mut manifest = self.manifest(Kind::Ours, "3.2");
+        manifest["spec"]["strategy"]["canary"] = json!({"replicas": "1%", "duration": "1h"});
+        let started = Instant::now();
+        self.lab.apply(namespace, &manifest.to_string()).await?;
+        self.await_pods(namespace, "3.2", self.sizes.nodes.div_ceil(100)).await?;
+        let tried = started.elapsed().as_secs_f64();
+        let sets: Api<ExtendedDaemonSet> = Api::namespaced(self.client.clone(), namespace);
+        let canary = sets.get("bench").await?.status.and_then(|status| status.canary).context("no canary")?;
+        let valid = json!({"metadata": {"annotations": {keys::EDS_CANARY_VALID: canary.replica_set}}});
+        let started = Instant::now();
+        sets.patch("bench", &PatchParams::default(), &Patch::Merge(valid)).await?;
+        self.await_version(namespace, "3.2").await?;
+        let update = started.elapsed().as_secs_f64();
+        println!("{:<12} {tried:>14.1} {update:>14.1}   (1% of the nodes, then the rest)", "canary");
+        Ok(())
     }
 
     /// First pods, then another template everywhere, then nothing is left.
@@ -158,8 +179,13 @@ impl Bench<'_> {
 
     /// Watches until every node has a ready pod of this version, and no other pod is left.
     async fn await_version(&self, namespace: &str, version: &str) -> Result<()> {
+        self.await_pods(namespace, version, self.sizes.nodes).await
+    }
+
+    /// Watches until there are so many ready pods of this version, and one pod on each node.
+    async fn await_pods(&self, namespace: &str, version: &str, wanted: usize) -> Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let wanted = self.sizes.nodes;
+        let nodes = self.sizes.nodes;
         let image = format!("registry.k8s.io/pause:{version}");
         let mut known: HashMap<String, bool> = HashMap::new();
         let watched = tokio::time::timeout(PATIENCE, async {
@@ -175,7 +201,8 @@ impl Bench<'_> {
                     Ok(watcher::Event::InitDone) => listed = true,
                     Err(_) => {}
                 }
-                if listed && known.len() == wanted && known.values().all(|serves| *serves) {
+                let serving = || known.values().filter(|serves| **serves).count();
+                if listed && known.len() == nodes && serving() == wanted {
                     return;
                 }
             }

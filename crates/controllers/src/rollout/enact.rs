@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Pod, PodTemplate};
 use kube::{
     Resource, ResourceExt,
@@ -11,7 +10,7 @@ use kube::{
 };
 use podwright_api::{
     Moment,
-    eds::{ExtendedDaemonSet, ExtendedDaemonSetReplicaSet, ExtendedDaemonSetReplicaSetStatus},
+    eds::{ExtendedDaemonSet, ExtendedDaemonSetReplicaSet},
     keys,
 };
 use podwright_core::rollout::{
@@ -64,6 +63,10 @@ impl Keeper {
     }
 
     async fn try_to(&mut self, view: &View, plan: Plan) -> Result<Option<Instant>, Failed> {
+        if is_more_than_figures(&plan) && self.stored().await {
+            // What was seen is older than what has been stored meanwhile.
+            return Ok(Some(Instant::now()));
+        }
         let pen = self.context.pen.clone();
         let mut again = None;
         if plan.create_replica_set && self.may_try(Deed::CreateReplicaSet) {
@@ -84,15 +87,11 @@ impl Keeper {
             self.context.world.answered_set((*set).clone());
         }
         if is_more_than_figures(&plan) {
-            set = self.store_statuses(view, set, &plan).await?;
+            set = self.store_statuses(view, set, &plan).await.map_err(during("store the status"))?;
             self.touch_pods(view, &plan);
         } else {
             self.touch_pods(view, &plan);
-            let changed = plan.status.is_some() || !plan.replica_set_statuses.is_empty();
-            match self.statuses_due() {
-                Err(due) if changed => again = again.into_iter().chain(Some(due)).min(),
-                _ => set = self.store_statuses(view, set, &plan).await?,
-            }
+            again = again.into_iter().chain(self.store_figures(view, &set, &plan)).min();
         }
         self.change_set(view, &set, &plan).await?;
         self.keep_pod_template(&set, plan.pod_template).await?;
@@ -237,37 +236,6 @@ impl Keeper {
                 Err(error) => Err(error),
             })
         });
-    }
-
-    /// Stores what has changed of the statuses.
-    async fn store_statuses(
-        &mut self,
-        view: &View,
-        mut set: Arc<ExtendedDaemonSet>,
-        plan: &Plan,
-    ) -> Result<Arc<ExtendedDaemonSet>, Failed> {
-        let status = plan.status.as_ref().filter(|_| !plan.roles_changed);
-        if status.is_none() && plan.replica_set_statuses.is_empty() {
-            return Ok(set);
-        }
-        self.statuses_stored = Some(Instant::now());
-        let context = self.context.clone();
-        let store = |(name, status): &(String, ExtendedDaemonSetReplicaSetStatus)| {
-            let (known, status, context) = (find(view, name), status.clone(), context.clone());
-            async move {
-                let Some(known) = known else { return Ok(()) };
-                let stored = context.pen.store_status(&known.object, &status).await?;
-                context.world.answered_replica_set(stored);
-                Ok::<(), WriteError>(())
-            }
-        };
-        try_join_all(plan.replica_set_statuses.iter().map(store)).await.map_err(during("store a status"))?;
-        if let Some(status) = status {
-            let stored = context.pen.store_status(&*set, status).await.map_err(during("store the status"))?;
-            set = Arc::new(stored);
-            context.world.answered_set((*set).clone());
-        }
-        Ok(set)
     }
 
     /// Puts the active template back, and takes annotations off that have had their effect.

@@ -29,7 +29,7 @@ use super::{
 
 /// How long changes are gathered at least, and at most when planning takes long: many pods change at a time, and planning for
 /// each of them would only take the time from those who make them.
-const GATHER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+const GATHER: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
 /// How many times as long as planning takes nothing is planned.
 const REST: u32 = 4;
 /// How often a status is written while only its figures change.
@@ -47,6 +47,8 @@ pub(super) enum Outcome {
     Deleted(String, Result<(), WriteError>),
     /// A pod got or lost its label.
     Labelled(Result<(), WriteError>),
+    /// Statuses.
+    Stored(Result<(), WriteError>),
     /// An event was published, or not.
     Told,
 }
@@ -73,7 +75,11 @@ pub(super) struct Keeper {
     pub(super) deleting: HashSet<String>,
     pub(super) refusal: Option<(Deed, Refusal)>,
     refusals: u32,
+    /// How long planning took last.
+    planning: Duration,
     pub(super) statuses_stored: Option<Instant>,
+    /// Statuses are being stored in the background.
+    pub(super) storing: bool,
     pub(super) migration: Option<Migration>,
     /// The template's, of this uid and generation.
     pub(super) fingerprint: Option<((String, i64), Arc<Fingerprint>)>,
@@ -94,7 +100,9 @@ impl Keeper {
             deleting: HashSet::new(),
             refusal: None,
             refusals: 0,
+            planning: Duration::ZERO,
             statuses_stored: None,
+            storing: false,
             migration: None,
             fingerprint: None,
             complaints: HashSet::new(),
@@ -129,10 +137,9 @@ impl Keeper {
                 }
                 continue;
             }
-            let began = Instant::now();
             let Some(view) = self.context.world.view(&self.key) else { break };
             next = self.step(&view).await;
-            let rest = (began.elapsed() * REST).clamp(GATHER.0, GATHER.1);
+            let rest = (self.planning * REST).clamp(GATHER.0, GATHER.1);
             if cancel.run_until_cancelled(tokio::time::sleep(rest)).await.is_none() {
                 break;
             }
@@ -153,7 +160,8 @@ impl Keeper {
         let began = Instant::now();
         let observed = self.observe(view, now);
         let plan = plan::plan(&observed, now);
-        self.context.metrics.planned(began.elapsed());
+        self.planning = began.elapsed();
+        self.context.metrics.planned(self.planning);
         self.note_progress(view, &plan);
         let again = self.enact(view, plan.clone()).await;
         let clock = plan.next.map(|at| Instant::now() + at.since(now));
@@ -174,7 +182,7 @@ impl Keeper {
     }
 
     /// Takes note of what became of a write.
-    fn settle(&mut self, done: Option<Outcome>) {
+    pub(super) fn settle(&mut self, done: Option<Outcome>) {
         let (deed, what, result) = match done {
             Some(Outcome::Created(node, result)) => {
                 self.creating.remove(&node);
@@ -187,11 +195,18 @@ impl Keeper {
                 (Deed::Delete, "delete a pod", result)
             }
             Some(Outcome::Labelled(result)) => (Deed::Label, "label a pod", result),
+            Some(Outcome::Stored(result)) => {
+                self.storing = false;
+                // If it came too late, the watch will tell of what we did not know.
+                let stale = result.as_ref().is_err_and(|error| error.is_conflict() || error.is_gone());
+                (Deed::Write, "store the status", if stale { Ok(()) } else { result })
+            }
             Some(Outcome::Told) => return,
             // A task that panicked has said so; what it was doing is looked at anew.
             None => {
                 self.creating.clear();
                 self.deleting.clear();
+                self.storing = false;
                 return;
             }
         };

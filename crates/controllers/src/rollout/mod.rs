@@ -21,6 +21,7 @@ mod observe;
 mod settings;
 mod shelf;
 mod sinks;
+mod statuses;
 mod world;
 mod writes;
 

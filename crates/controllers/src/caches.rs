@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{architecture::Kinds, nodes, rollout::Rollouts};
+use crate::{nodes, rollout::Rollouts};
 
 /// How many changes a slow subscriber may be behind before the watch waits for it.
 const BUFFER: usize = 1024;
@@ -140,25 +140,17 @@ pub fn nodes() -> (Watch<Node>, Store<Node>) {
 
 impl Watch<Node> {
     /// Watches until cancelled; `synced` opens once all nodes are known. Offers of `vm_resource` are kept. `look` sees each node whole,
-    /// before it is pruned; of which kinds the nodes are is told to `kinds`, and `deleted` is told when some may have gone.
+    /// before it is pruned; `told` hears of the same events once the cache has them.
     pub async fn watch_nodes(
         self,
         client: Client,
         vm_resource: String,
         look: impl FnMut(&watcher::Event<Node>) + Send + 'static,
-        kinds: Kinds,
-        deleted: mpsc::UnboundedSender<()>,
+        told: impl Fn(&watcher::Event<Node>) + Send + 'static,
         synced: Gate,
         cancel: CancellationToken,
     ) {
         let prune = move |node: &mut Node| nodes::prune(node, &vm_resource);
-        let told = move |event: &watcher::Event<Node>| {
-            kinds.told(event);
-            if matches!(event, watcher::Event::Delete(_) | watcher::Event::InitDone) {
-                // Nobody may be listening.
-                let _ = deleted.send(());
-            }
-        };
         self.run(client, look, prune, told, synced, cancel).await;
     }
 }

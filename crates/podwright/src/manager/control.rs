@@ -156,9 +156,14 @@ impl Control<'_> {
                 look(event);
             }
         };
-        self.run("node watch", |cancel| {
-            node_watch.watch_nodes(client, resource, look, kinds, deleted, synced, cancel)
-        });
+        let told = move |event: &watcher::Event<Node>| {
+            kinds.told(event);
+            if matches!(event, watcher::Event::Delete(_) | watcher::Event::InitDone) {
+                // Nobody may be listening.
+                let _ = deleted.send(());
+            }
+        };
+        self.run("node watch", |cancel| node_watch.watch_nodes(client, resource, look, told, synced, cancel));
         Ok(Arc::new(CachedFacts(lookups)))
     }
 

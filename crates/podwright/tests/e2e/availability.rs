@@ -14,14 +14,16 @@ use k8s_openapi::{
     },
 };
 use kube::{Api, Client, api::PostParams};
-use podwright_lab::Lab;
+use podwright_lab::{Lab, eventually};
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::labs::{peer_pod, soon, start};
 
-/// Certificates that live for seconds, so that a test sees several generations of them.
-const CONFIG: &str = "tls: {caLifetime: 18s, servingLifetime: 6s, propagation: 2s}\n\
+/// Certificates that live for seconds, so that a test sees several generations of them, and long enough that a machine which is busy
+/// with other tests renews them in time.
+const CONFIG: &str = "features: [sizing, peer-pods]\n\
+                      tls: {caLifetime: 45s, servingLifetime: 15s, propagation: 5s}\n\
                       leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}\n\
                       webhook: {shutdownGrace: 1s}\n";
 
@@ -57,7 +59,7 @@ async fn pods_keep_coming(lab: &Lab) -> anyhow::Result<()> {
             replica.await_ready(Duration::from_secs(30)).await?;
         }
         // Long enough for a second CA to have taken over.
-        soon(|| async {
+        eventually(Duration::from_mins(2), || async {
             let secret =
                 Api::<Secret>::namespaced(client.clone(), "podwright-system").get("podwright-tls").await?;
             let data = secret.data.unwrap_or_default();

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use podwright_api::distributor::PodDistributor;
 use podwright_core::{
-    distribution::{Labels, Lineage, Member, NodeRoom, Requests, Rule, Taint, governing},
+    distribution::{Labels, Lineage, Member, NodeRoom, Requests, Rule, governing},
+    node::Taint,
     pod::OwnerReference,
     quantity::{Grain, Quantity},
 };

@@ -10,11 +10,8 @@ use std::{
 
 use podwright_api::distributor::{Entry, Strategy, Toleration};
 
-use super::{
-    Labels, Member, Requests, Rule, Sequence, Weights, ledger,
-    rule::has,
-    tolerance::{Taint, tolerates},
-};
+use super::{Labels, Member, Requests, Rule, Sequence, Weights, ledger, rule::has, tolerance::tolerates};
+use crate::node::Taint;
 
 /// A node, and what is free on it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -23,4 +23,3 @@ pub use ledger::{Ask, LIFETIME, Ledger, Place, Scene, Ticket, choose, open};
 pub use member::{Mark, Member, Phase, Requests, revision};
 pub use plan::{Adoption, Cause, Disruption, Finding, History, Notice, Observed, Plan, Removal, plan};
 pub use rule::{Contradiction, Labels, Lineage, Rule, governing, overlapping, shadowing};
-pub use tolerance::Taint;

@@ -2,46 +2,14 @@
 
 use podwright_api::distributor::Toleration;
 
-/// What keeps pods from a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taint {
-    /// Its key.
-    pub key: String,
-    /// Its value.
-    pub value: String,
-    /// NoSchedule, PreferNoSchedule or NoExecute.
-    pub effect: String,
-}
+use crate::node::Taint;
 
-impl Taint {
-    /// Whether a pod that does not tolerate it stays away. PreferNoSchedule is only a wish.
-    #[must_use]
-    pub fn repels(&self) -> bool {
-        self.effect != "PreferNoSchedule"
-    }
-
-    /// Whether this toleration is meant for it.
-    #[must_use]
-    pub fn is_tolerated_by(&self, toleration: &Toleration) -> bool {
-        let unset_or = |asked: &Option<String>, own: &str| {
-            asked.as_deref().is_none_or(|asked| asked.is_empty() || asked == own)
-        };
-        if !unset_or(&toleration.effect, &self.effect) || !unset_or(&toleration.key, &self.key) {
-            return false;
-        }
-        let value = toleration.value.as_deref().unwrap_or_default();
-        match toleration.operator.as_deref().unwrap_or_default() {
-            "" | "Equal" => value == self.value,
-            "Exists" => true,
-            "Lt" => numbers(&self.value, value).is_some_and(|(own, asked)| own < asked),
-            "Gt" => numbers(&self.value, value).is_some_and(|(own, asked)| own > asked),
-            _ => false,
-        }
-    }
-}
-
-fn numbers(own: &str, asked: &str) -> Option<(i64, i64)> {
-    Some((own.parse().ok()?, asked.parse().ok()?))
+/// Whether this toleration is meant for the taint.
+fn covers(toleration: &Toleration, taint: &Taint) -> bool {
+    let [key, operator, value, effect] =
+        [&toleration.key, &toleration.operator, &toleration.value, &toleration.effect]
+            .map(|field| field.as_deref().unwrap_or_default());
+    taint.is_covered_by(key, operator, value, effect)
 }
 
 /// Whether pods with these tolerations may come to a node with these taints.
@@ -52,7 +20,7 @@ pub(super) fn tolerates<'t>(
     taints
         .iter()
         .filter(|taint| taint.repels())
-        .all(|taint| tolerations.clone().any(|toleration| taint.is_tolerated_by(toleration)))
+        .all(|taint| tolerations.clone().any(|toleration| covers(toleration, taint)))
 }
 
 #[cfg(test)]
@@ -89,7 +57,7 @@ mod tests {
             (json!({"key": "spot", "operator": "Near", "value": "true"}), &spot, false),
         ] {
             let read: Toleration = serde_json::from_value(toleration.clone()).unwrap();
-            assert_eq!(tolerated.is_tolerated_by(&read), expected, "{toleration}");
+            assert_eq!(covers(&read, tolerated), expected, "{toleration}");
         }
     }
 

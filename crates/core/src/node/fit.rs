@@ -118,17 +118,29 @@ impl Placement {
 
 impl Toleration {
     fn covers(&self, taint: &Taint) -> bool {
-        let named = (self.key.is_empty() && self.operator == "Exists") || self.key == taint.key;
-        let effective = self.effect.is_empty() || self.effect == taint.effect;
+        taint.is_covered_by(&self.key, &self.operator, &self.value, &self.effect)
+    }
+}
+
+impl Taint {
+    /// Whether a toleration with these fields, empty where they are unset, is meant for it.
+    pub(crate) fn is_covered_by(&self, key: &str, operator: &str, value: &str, effect: &str) -> bool {
+        let named = (key.is_empty() && operator == "Exists") || key == self.key;
+        let effective = effect.is_empty() || effect == self.effect;
         named
             && effective
-            && match self.operator.as_str() {
+            && match operator {
                 "Exists" => true,
-                "" | "Equal" => self.value == taint.value,
-                "Gt" => numbers(&taint.value, &self.value).is_some_and(|(taint, bound)| taint > bound),
-                "Lt" => numbers(&taint.value, &self.value).is_some_and(|(taint, bound)| taint < bound),
+                "" | "Equal" => value == self.value,
+                "Gt" => numbers(&self.value, value).is_some_and(|(taint, bound)| taint > bound),
+                "Lt" => numbers(&self.value, value).is_some_and(|(taint, bound)| taint < bound),
                 _ => false,
             }
+    }
+
+    /// Whether a pod that does not tolerate it stays away. `PreferNoSchedule` is only a wish.
+    pub(crate) fn repels(&self) -> bool {
+        matches!(self.effect.as_str(), NO_EXECUTE | NO_SCHEDULE)
     }
 }
 

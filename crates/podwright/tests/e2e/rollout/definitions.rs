@@ -145,8 +145,12 @@ async fn what_was_stored_before_the_rules_can_still_be_written() {
         soon(|| async { Ok(api.create(&PostParams::default(), &stored).await?) }).await?;
         define(&client, &definition(group, true)).await?;
         let merge = PatchParams::default();
-        let worse = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": "abcd"}}}});
+        // Another value each time: one that got in before the rules were there would be left alone by them.
+        let attempts = std::sync::atomic::AtomicU32::new(0);
         soon(|| async {
+            let attempt = attempts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let worse =
+                json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": format!("abcd{attempt}")}}}});
             let answer = api.patch(&name, &merge, &Patch::Merge(&worse)).await;
             anyhow::ensure!(answer.is_err(), "the rules are not there yet");
             Ok(())

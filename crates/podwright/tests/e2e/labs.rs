@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 /// How long anything that should happen soon may take on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_mins(1);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 static PLAIN: OnceCell<Lab> = OnceCell::const_new();
 

@@ -21,7 +21,7 @@ async fn a_manager_killed_at_any_moment_of_a_canary_changes_nothing_but_the_time
     scene_in(lab, "random", |scene| async move {
         scene.nodes(4).await?;
         // The lease runs out, another takes it, and a pod is replaced, on a busy machine.
-        scene.bounds.bare_millis.store(20_000, Ordering::Release);
+        scene.bounds.bare_millis.store(10_000, Ordering::Release);
         for round in 0..TIMES {
             // Different moments in each round, the same in each run.
             let moment = Duration::from_millis(u64::try_from(round * 613 % 4000)?);

@@ -19,7 +19,7 @@ use kube::{
     Client,
     runtime::{
         events::{Recorder, Reporter},
-        reflector::ReflectHandle,
+        reflector::{ObjectRef, ReflectHandle},
     },
 };
 use podwright_api::{config::Config, flex::FlexDaemonsetTemplate};
@@ -111,13 +111,19 @@ struct Context {
 impl Context {
     /// Notes what a DaemonSet's pods look like; whether that is news.
     fn note(&self, daemon_set: &str, tally: Option<(String, Tally)>) -> bool {
-        let changed = self.tallies.note(daemon_set, tally);
+        let changed = self.tallies.note(daemon_set, tally, || self.is_there(daemon_set));
         let news = !changed.is_empty();
         for template in changed {
             // Whoever listens ends with us.
             let _ = self.tallied.send(template);
         }
         news
+    }
+
+    fn is_there(&self, daemon_set: &str) -> bool {
+        daemon_set.split_once('/').is_some_and(|(namespace, name)| {
+            self.sizing.caches.daemon_sets.get(&ObjectRef::new(name).within(namespace)).is_some()
+        })
     }
 
     /// Forgets DaemonSets that are gone.

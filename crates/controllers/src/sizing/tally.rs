@@ -28,8 +28,17 @@ pub(super) struct Total {
 
 impl Tallies {
     /// Notes what a DaemonSet's pods look like, and tells which templates' totals that changes.
-    pub(super) fn note(&self, daemon_set: &str, now: Option<(String, Tally)>) -> Vec<String> {
+    ///
+    /// Whoever looked may be slower than the news that the DaemonSet is gone. So `is_there` is asked while nobody else can note
+    /// anything: if it still is then, the news comes afterwards.
+    pub(super) fn note(
+        &self,
+        daemon_set: &str,
+        now: Option<(String, Tally)>,
+        is_there: impl FnOnce() -> bool,
+    ) -> Vec<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now.filter(|_| is_there());
         let before = match &now {
             Some(entry) => all.insert(daemon_set.to_owned(), entry.clone()),
             None => all.remove(daemon_set),
@@ -95,15 +104,24 @@ mod tests {
     #[test]
     fn a_template_is_told_only_of_what_changes_it() {
         let tallies = Tallies::default();
-        assert_eq!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0)))), ["t"]);
-        assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0)))).is_empty());
-        assert_eq!(tallies.note("ns/b", Some(("t".to_owned(), tally(2, 1)))), ["t"]);
+        assert_eq!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true), ["t"]);
+        assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true).is_empty());
+        assert_eq!(tallies.note("ns/b", Some(("t".to_owned(), tally(2, 1))), || true), ["t"]);
         let total = tallies.total("t");
         assert_eq!((total.daemon_sets, total.sized, total.drifted), (2, 5, 1));
         assert_eq!(total.reason.as_deref(), Some("ns/b: storage"));
-        assert_eq!(tallies.note("ns/a", Some(("u".to_owned(), tally(3, 0)))), ["t", "u"]);
-        assert_eq!(tallies.note("ns/a", None), ["u"]);
+        assert_eq!(tallies.note("ns/a", Some(("u".to_owned(), tally(3, 0))), || true), ["t", "u"]);
+        assert_eq!(tallies.note("ns/a", None, || true), ["u"]);
         assert_eq!(tallies.total("u"), Total::default());
+    }
+
+    #[test]
+    fn a_look_that_ends_after_its_daemon_set_does_not_bring_it_back() {
+        let tallies = Tallies::default();
+        tallies.note("ns/a", Some(("t".to_owned(), tally(1, 0))), || true);
+        assert_eq!(tallies.note("ns/a", None, || false), ["t"]);
+        assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(1, 0))), || false).is_empty());
+        assert_eq!(tallies.total("t"), Total::default());
     }
 
     #[test]

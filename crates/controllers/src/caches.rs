@@ -66,6 +66,7 @@ where
         self.writer.subscribe()
     }
 
+    /// Watches objects of a built-in kind.
     async fn run(
         self,
         client: Client,
@@ -75,12 +76,24 @@ where
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        // One object that cannot be read must not keep us from all others.
-        let events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
+        let events = watcher(Api::<K>::all(client), watcher::Config::default())
             .default_backoff()
-            .filter_map(|event| std::future::ready(event.map(readable).transpose()))
             .inspect_ok(move |event| look(event));
         self.follow(events, prune, told, synced, cancel).await;
+    }
+
+    /// Watches objects of a kind that a user has defined: one that cannot be read must not keep us from all others.
+    async fn run_custom(
+        self,
+        client: Client,
+        told: impl Fn(&watcher::Event<K>) + Send + 'static,
+        synced: Gate,
+        cancel: CancellationToken,
+    ) {
+        let events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
+            .default_backoff()
+            .filter_map(|event| std::future::ready(event.map(readable).transpose()));
+        self.follow(events, prune_metadata, told, synced, cancel).await;
     }
 
     async fn follow(
@@ -162,22 +175,26 @@ pub fn daemon_sets() -> (Watch<DaemonSet>, Store<DaemonSet>) {
 }
 
 impl Watch<DaemonSet> {
-    /// Watches until cancelled; `synced` opens once all DaemonSets are known, and those that go are told to `deleted` as
-    /// `namespace/name`.
+    /// Watches until cancelled; `synced` opens once all DaemonSets are known. Those that go are told to `deleted` as
+    /// `namespace/name`; none means that some may have gone unseen.
     pub async fn watch_daemon_sets(
         self,
         client: Client,
-        deleted: mpsc::UnboundedSender<String>,
+        deleted: mpsc::UnboundedSender<Option<String>>,
         synced: Gate,
         cancel: CancellationToken,
     ) {
         // Subscribers are not told of these.
         let gone = move |event: &watcher::Event<DaemonSet>| {
-            if let watcher::Event::Delete(daemon_set) = event {
-                let namespace = daemon_set.namespace().unwrap_or_default();
-                // Whoever listens ends with us.
-                let _ = deleted.send(format!("{namespace}/{}", daemon_set.name_any()));
-            }
+            let gone = match event {
+                watcher::Event::Delete(daemon_set) => {
+                    Some(format!("{}/{}", daemon_set.namespace().unwrap_or_default(), daemon_set.name_any()))
+                }
+                watcher::Event::InitDone => None,
+                _ => return,
+            };
+            // Whoever listens ends with us.
+            let _ = deleted.send(gone);
         };
         self.run(client, |_| {}, prune_daemon_set, gone, synced, cancel).await;
     }
@@ -192,7 +209,7 @@ pub fn templates() -> (Watch<FlexDaemonsetTemplate>, Store<FlexDaemonsetTemplate
 impl Watch<FlexDaemonsetTemplate> {
     /// Watches until cancelled; `synced` opens once all templates are known.
     pub async fn watch_templates(self, client: Client, synced: Gate, cancel: CancellationToken) {
-        self.run(client, |_| {}, prune_metadata, |_| {}, synced, cancel).await;
+        self.run_custom(client, |_| {}, synced, cancel).await;
     }
 }
 
@@ -239,7 +256,7 @@ impl Watch<PodDistributor> {
             watcher::Event::InitDone => gone(None),
             _ => {}
         };
-        self.run(client, |_| {}, prune_metadata, told, synced, cancel).await;
+        self.run_custom(client, told, synced, cancel).await;
     }
 }
 

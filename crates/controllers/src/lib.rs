@@ -14,3 +14,4 @@ mod nodes;
 pub mod registration;
 pub mod rollout;
 pub mod sizing;
+mod slim;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{Pod, PodTemplate};
+use k8s_openapi::api::core::v1::PodTemplate;
 use kube::{
     Resource, ResourceExt,
     runtime::events::{Event as Told, EventType},
@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use super::{
     keeper::{Deed, Keeper, Outcome},
     observe::{Overrides, owner},
+    pod::DaemonPod,
     shelf::Key,
     world::{KnownReplicaSet, View},
     writes::{Pen, WriteError},
@@ -186,7 +187,7 @@ impl Keeper {
         let (context, permits) = (self.context.clone(), self.permits.clone());
         self.running.spawn(async move {
             let _permits = (permits.acquire().await, context.permits.acquire().await);
-            let result = context.pen.delete::<Pod>(&key, &uid).await;
+            let result = context.pen.delete::<DaemonPod>(&key, &uid).await;
             if result.is_ok() {
                 context.metrics.deleted(why);
             }
@@ -227,7 +228,7 @@ impl Keeper {
         let owner = self.key.clone();
         self.running.spawn(async move {
             let _permit = context.permits.acquire().await;
-            Outcome::Labelled(match context.pen.merge::<Pod>(&key, None, change).await {
+            Outcome::Labelled(match context.pen.merge::<DaemonPod>(&key, None, change).await {
                 Ok(pod) => {
                     context.world.answered_pod(&pod, &owner);
                     Ok(())
@@ -331,8 +332,8 @@ fn is_more_than_figures(plan: &Plan) -> bool {
 }
 
 /// Creates a pod. One that is there under its name already is what we wanted: our cache did not know of it.
-async fn create(pen: &Pen, owner: &Key, body: &Value) -> Result<Pod, WriteError> {
-    match pen.create::<Pod>(&owner.namespace, body).await {
+async fn create(pen: &Pen, owner: &Key, body: &Value) -> Result<DaemonPod, WriteError> {
+    match pen.create::<DaemonPod>(&owner.namespace, body).await {
         Err(error) if error.is_conflict() => {
             let name = body["metadata"]["name"].as_str().unwrap_or_default();
             pen.read_pod(&Key::new(&owner.namespace, name)).await?.ok_or(error)

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Node, PodStatus};
 use kube::ResourceExt;
 use podwright_api::{Moment, keys};
 use podwright_core::{
@@ -12,6 +12,8 @@ use podwright_core::{
         plan::{ContainerEnd, ContainerFacts, NodeFacts, Phase, PodFacts, PodOwner},
     },
 };
+
+use super::pod::DaemonPod;
 
 /// The field by which a pod is bound to its node before it is scheduled.
 const NODE_NAME: &str = "metadata.name";
@@ -24,10 +26,9 @@ pub(super) struct KnownPod {
 }
 
 /// The pod, as it is kept.
-pub(super) fn pod(pod: &Pod) -> KnownPod {
+pub(super) fn pod(pod: &DaemonPod) -> KnownPod {
     let containers = || {
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        let resources = containers.map(|container| {
+        let resources = pod.spec.containers.iter().map(|container| {
             let resources = serde_json::to_value(&container.resources).unwrap_or_default();
             (container.name.clone(), resources)
         });
@@ -37,11 +38,10 @@ pub(super) fn pod(pod: &Pod) -> KnownPod {
     KnownPod { facts: Arc::new(planned(pod)), record }
 }
 
-fn planned(pod: &Pod) -> PodFacts {
-    let empty = PodStatus::default();
-    let status = pod.status.as_ref().unwrap_or(&empty);
+fn planned(pod: &DaemonPod) -> PodFacts {
+    let status = &pod.status;
     let condition = |kind: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == kind);
-    let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).filter(|name| !name.is_empty());
+    let bound = pod.spec.node_name.clone().filter(|name| !name.is_empty());
     let ordinary = status.container_statuses.iter().flatten();
     let all = ordinary.clone().chain(status.init_container_statuses.iter().flatten());
     let all = all.chain(status.ephemeral_container_statuses.iter().flatten());
@@ -87,15 +87,15 @@ fn phase(phase: Option<&str>) -> Phase {
 }
 
 /// The node that its affinity names.
-fn meant_for(pod: &Pod) -> Option<String> {
-    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+fn meant_for(pod: &DaemonPod) -> Option<String> {
+    let affinity = pod.spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
     let fields = required.node_selector_terms.iter().flat_map(|term| term.match_fields.iter().flatten());
     let mut named = fields.filter(|field| field.key == NODE_NAME && field.operator == "In");
     named.find_map(|field| field.values.as_ref()?.first().cloned())
 }
 
-fn owner(pod: &Pod) -> PodOwner {
+fn owner(pod: &DaemonPod) -> PodOwner {
     let owners = pod.owner_references();
     match owners.iter().find(|owner| owner.controller == Some(true)).or_else(|| owners.first()) {
         None => PodOwner::Nobody,

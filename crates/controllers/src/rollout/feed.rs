@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt::Debug};
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use kube::{
     Api, Client, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
@@ -24,6 +24,29 @@ pub(super) trait Sink<K>: Send + 'static {
     fn only(&self, seen: &HashSet<Key>);
 }
 
+/// What can be watched.
+pub(super) trait Watched:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Watched for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
 /// What is watched, and where.
 pub(super) struct Feed {
     pub(super) client: Client,
@@ -35,26 +58,35 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Feeds the sink until cancelled. An object that cannot be read is passed over.
-    pub(super) async fn run<K>(mut self, sink: impl Sink<K>, cancel: CancellationToken)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
-    {
-        let kind = K::kind(&()).into_owned();
-        let api: Api<DeserializeGuard<K>> = match &self.namespace {
-            Some(namespace) => Api::namespaced(self.client, namespace),
-            None => Api::all(self.client),
-        };
-        let mut events = watcher(api, self.config)
+    /// Feeds the sink with objects of a built-in kind until cancelled.
+    pub(super) async fn run<K: Watched>(self, sink: impl Sink<K>, cancel: CancellationToken) {
+        let events = watcher(self.api::<K>(), self.config.clone()).default_backoff();
+        self.follow(events, sink, cancel).await;
+    }
+
+    /// Feeds the sink with objects of a kind that a user has defined until cancelled. One that cannot be read is passed over.
+    pub(super) async fn run_custom<K: Watched>(self, sink: impl Sink<K>, cancel: CancellationToken) {
+        let events = watcher(self.api::<DeserializeGuard<K>>(), self.config.clone())
             .default_backoff()
-            .filter_map(|event| std::future::ready(event.map(readable).transpose()))
-            .boxed();
+            .filter_map(|event| std::future::ready(event.map(readable).transpose()));
+        self.follow(events, sink, cancel).await;
+    }
+
+    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        }
+    }
+
+    async fn follow<K: Watched>(
+        mut self,
+        events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send,
+        sink: impl Sink<K>,
+        cancel: CancellationToken,
+    ) {
+        let kind = K::kind(&()).into_owned();
+        let mut events = events.boxed();
         let mut seen = HashSet::new();
         while let Some(Some(event)) = cancel.run_until_cancelled(events.next()).await {
             match event {

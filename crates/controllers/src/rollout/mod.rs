@@ -18,6 +18,7 @@ mod ksmetrics;
 mod metrics;
 mod migration;
 mod observe;
+mod pod;
 mod settings;
 mod shelf;
 mod sinks;
@@ -27,7 +28,7 @@ mod writes;
 
 use std::{collections::HashMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodTemplate};
+use k8s_openapi::api::core::v1::{Node, PodTemplate};
 use kube::{
     Client,
     api::ObjectMeta,
@@ -52,6 +53,7 @@ pub use self::metrics::RolloutMetrics;
 use self::{
     feed::Feed,
     keeper::Keeper,
+    pod::DaemonPod,
     shelf::Key,
     sinks::WorldSink,
     world::{Wake, World},
@@ -192,11 +194,11 @@ impl Rollout {
                 arrived: Some(world.expect()),
             };
             let sink = || WorldSink { world: world.clone(), namespace: namespace.clone() };
-            running.spawn(feed(None).run::<ExtendedDaemonSet>(sink(), cancel.clone()));
-            running.spawn(feed(None).run::<ExtendedDaemonSetReplicaSet>(sink(), cancel.clone()));
-            running.spawn(feed(None).run::<ExtendedDaemonsetSetting>(sink(), cancel.clone()));
+            running.spawn(feed(None).run_custom::<ExtendedDaemonSet>(sink(), cancel.clone()));
+            running.spawn(feed(None).run_custom::<ExtendedDaemonSetReplicaSet>(sink(), cancel.clone()));
+            running.spawn(feed(None).run_custom::<ExtendedDaemonsetSetting>(sink(), cancel.clone()));
             // Others' pods are not our business, and there are many of them.
-            running.spawn(feed(Some(keys::EDS_NAME)).run::<Pod>(sink(), cancel.clone()));
+            running.spawn(feed(Some(keys::EDS_NAME)).run::<DaemonPod>(sink(), cancel.clone()));
             running.spawn(feed(Some(POD_TEMPLATE_LABEL)).run::<PodTemplate>(sink(), cancel.clone()));
         }
         running

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use k8s_openapi::api::core::v1::{Pod, PodTemplate};
+use k8s_openapi::api::core::v1::PodTemplate;
 use kube::ResourceExt;
 use podwright_api::{
     eds::{ExtendedDaemonSet, ExtendedDaemonSetReplicaSet, ExtendedDaemonsetSetting},
@@ -12,6 +12,7 @@ use podwright_api::{
 use super::{
     facts,
     feed::Sink,
+    pod::DaemonPod,
     shelf::{Key, Stamp},
     world::{KnownReplicaSet, State, World, owner_of, referenced},
 };
@@ -65,15 +66,15 @@ impl Sink<ExtendedDaemonSetReplicaSet> for WorldSink {
     }
 }
 
-impl Sink<Pod> for WorldSink {
-    fn apply(&self, pod: &Pod) {
+impl Sink<DaemonPod> for WorldSink {
+    fn apply(&self, pod: &DaemonPod) {
         let name = pod.labels().get(keys::EDS_NAME).map_or("", String::as_str);
         let owner = Key::new(pod.metadata.namespace.as_deref().unwrap_or_default(), name);
         let known = Arc::new(facts::pod(pod));
         self.change(|state| state.pods.tell(Stamp::of(pod), owner, known));
     }
 
-    fn delete(&self, pod: &Pod) {
+    fn delete(&self, pod: &DaemonPod) {
         self.change(|state| state.pods.remove(&Stamp::of(pod)).into_iter().collect());
     }
 
@@ -127,8 +128,8 @@ pub(super) struct OldPods {
     pub(super) daemon_set: String,
 }
 
-impl Sink<Pod> for OldPods {
-    fn apply(&self, pod: &Pod) {
+impl Sink<DaemonPod> for OldPods {
+    fn apply(&self, pod: &DaemonPod) {
         if pod.owner_references().iter().any(|owner| owner.uid == self.daemon_set) {
             let known = Arc::new(facts::pod(pod));
             let woken = self.world.state().old_pods.tell(Stamp::of(pod), self.key.clone(), known);
@@ -136,7 +137,7 @@ impl Sink<Pod> for OldPods {
         }
     }
 
-    fn delete(&self, pod: &Pod) {
+    fn delete(&self, pod: &DaemonPod) {
         let woken = self.world.state().old_pods.remove(&Stamp::of(pod));
         self.world.wake_each(woken);
     }

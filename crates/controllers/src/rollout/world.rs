@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodTemplate};
+use k8s_openapi::api::core::v1::{Node, PodTemplate};
 use kube::{Resource, ResourceExt, runtime::watcher};
 use podwright_api::{
     eds::{ExtendedDaemonSet, ExtendedDaemonSetReplicaSet, ExtendedDaemonsetSetting},
@@ -22,6 +22,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::{
     facts::{self, KnownNode, KnownPod},
+    pod::DaemonPod,
     shelf::{Key, Shelf, Stamp},
 };
 
@@ -196,7 +197,7 @@ impl World {
     }
 
     /// What a write was answered with.
-    pub(super) fn answered_pod(&self, pod: &Pod, owner: &Key) {
+    pub(super) fn answered_pod(&self, pod: &DaemonPod, owner: &Key) {
         self.state().pods.answered(Stamp::of(pod), owner.clone(), Arc::new(facts::pod(pod)));
     }
 

@@ -1,6 +1,5 @@
 //! What is written, each write only while this replica may.
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, Request},
@@ -11,7 +10,7 @@ use podwright_runtime::lease::Leadership;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::shelf::Key;
+use super::{pod::DaemonPod, shelf::Key};
 
 /// Why something was not written.
 #[derive(Debug, thiserror::Error)]
@@ -191,8 +190,8 @@ impl Pen {
     }
 
     /// A pod as it is, for when a write shows that we do not know of it.
-    pub(super) async fn read_pod(&self, key: &Key) -> Result<Option<Pod>, WriteError> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+    pub(super) async fn read_pod(&self, key: &Key) -> Result<Option<DaemonPod>, WriteError> {
+        let api: Api<DaemonPod> = Api::namespaced(self.client.clone(), &key.namespace);
         Ok(api.get_opt(&key.name).await?)
     }
 }

@@ -55,8 +55,8 @@ pub struct Changes {
     pub nodes: ReflectHandle<Node>,
     /// DaemonSets.
     pub daemon_sets: ReflectHandle<DaemonSet>,
-    /// DaemonSets that are gone, as `namespace/name`.
-    pub deleted_daemon_sets: mpsc::UnboundedReceiver<String>,
+    /// DaemonSets that are gone, as `namespace/name`; none: some may have gone unseen.
+    pub deleted_daemon_sets: mpsc::UnboundedReceiver<Option<String>>,
     /// Templates, for the DaemonSets that ask for them.
     pub templates: ReflectHandle<FlexDaemonsetTemplate>,
     /// Templates, for their own status.
@@ -129,12 +129,15 @@ impl Context {
     /// Forgets DaemonSets that are gone.
     async fn forget(
         self: Arc<Self>,
-        mut deleted: mpsc::UnboundedReceiver<String>,
+        mut deleted: mpsc::UnboundedReceiver<Option<String>>,
         cancel: CancellationToken,
     ) {
-        while let Some(Some(daemon_set)) = cancel.run_until_cancelled(deleted.recv()).await {
-            self.note(&daemon_set, None);
-            self.replacements.over(&daemon_set);
+        while let Some(Some(gone)) = cancel.run_until_cancelled(deleted.recv()).await {
+            let gone = gone.map_or_else(|| self.tallies.known(), |daemon_set| vec![daemon_set]);
+            for daemon_set in gone.iter().filter(|daemon_set| !self.is_there(daemon_set)) {
+                self.note(daemon_set, None);
+                self.replacements.over(daemon_set);
+            }
         }
     }
 }

@@ -51,6 +51,11 @@ impl Tallies {
         changed
     }
 
+    /// The DaemonSets of which something was noted.
+    pub(super) fn known(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
     /// A template's DaemonSets together.
     pub(super) fn total(&self, template: &str) -> Total {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

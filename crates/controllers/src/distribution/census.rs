@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use podwright_api::distributor::PodDistributor;
 use podwright_core::{
-    distribution::{Labels, Lineage, Member, NodeRoom, Requests, Rule, governing},
+    distribution::{Labels, Lineage, Member, NodeRoom, Requests, Rivals, Rule, governing, rivals},
     node::Taint,
     pod::OwnerReference,
     quantity::{Grain, Quantity},
@@ -126,6 +126,14 @@ impl Census {
             }
         }
         Lineage { owners, app: None }
+    }
+
+    /// Which of these rules, all of one namespace, count instead of one.
+    pub(super) fn rivals<'r>(&self, rule: &Rule, rules: &'r [Arc<Rule>]) -> Rivals<'r> {
+        rivals(rule, rules, |replica_set| {
+            let key = ObjectRef::new(replica_set).within(&rule.namespace);
+            controller_of(self.caches.replica_sets.get(&key)?.owner_references())
+        })
     }
 
     /// The nodes, and what is free on each.

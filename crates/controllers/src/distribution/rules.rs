@@ -19,7 +19,7 @@ use kube::{
 };
 use podwright_api::distributor::{PodDistributor, PodDistributorStatus};
 use podwright_core::{
-    distribution::{Finding, Ledger, Observed, Plan, overlapping, plan, shadowing},
+    distribution::{Finding, Ledger, Observed, Plan, plan},
     registration,
 };
 use serde_json::{Value, json};
@@ -121,8 +121,7 @@ async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result
     let history = memory.history(&key);
     let plan = plan(&Observed {
         rule: &rule,
-        shadowed_by: shadowing(&rule, &rules).map(|other| other.name.as_str()),
-        overlapped_by: overlapping(&rule, &rules).map(|other| other.name.as_str()),
+        rivals: &census.rivals(&rule, &rules),
         members: &members,
         nodes: &rooms,
         ledger_quiet: ledger.outstanding(seen) == 0,

@@ -71,7 +71,7 @@ pub(super) async fn run(
         .await;
 }
 
-/// The rules of the namespaces in which pods change.
+/// The rules of the namespaces in which pods or rules change.
 fn concerned_rules(
     pods: mpsc::UnboundedReceiver<String>,
     census: super::Census,
@@ -83,7 +83,12 @@ fn concerned_rules(
         }
         Some((namespaces, pods))
     });
-    namespaces.flat_map(move |namespaces| {
+    let changed =
+        futures::stream::unfold(
+            census.clone(),
+            |census| async move { Some((census.changed().await, census)) },
+        );
+    futures::stream::select(namespaces, changed).flat_map(move |namespaces| {
         let rules = namespaces.iter().filter_map(|namespace| census.rules(namespace));
         let keys: Vec<_> = rules
             .flat_map(|rules| {

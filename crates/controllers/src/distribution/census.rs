@@ -29,6 +29,15 @@ pub struct Census {
     book: Arc<RuleBook>,
 }
 
+/// The labels of a node of the cache, where they are: each pod that is counted asks for those of its own.
+struct NodeLabels(Arc<Node>);
+
+impl AsRef<Labels> for NodeLabels {
+    fn as_ref(&self) -> &Labels {
+        self.0.labels()
+    }
+}
+
 /// The rules of each namespace, ready for decisions.
 #[derive(Debug, Default)]
 struct RuleBook {
@@ -143,9 +152,8 @@ impl Census {
         counts
     }
 
-    fn labels(&self, node: &str) -> Option<Arc<Labels>> {
-        let node = self.caches.nodes.get(&ObjectRef::new(node))?;
-        Some(Arc::new(node.labels().clone()))
+    fn labels(&self, node: &str) -> Option<NodeLabels> {
+        self.caches.nodes.get(&ObjectRef::new(node)).map(NodeLabels)
     }
 
     /// By whom a pod was made.

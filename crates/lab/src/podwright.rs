@@ -48,6 +48,8 @@ pub(crate) struct Podwright {
     program: PathBuf,
     args: Vec<OsString>,
     env: Vec<(String, String)>,
+    /// Whether it registers itself, and not somebody else it.
+    registers: bool,
     pub(crate) ports: Vec<ReplicaPorts>,
     pub(crate) balancer: Balancer,
     children: Vec<Child>,
@@ -85,8 +87,8 @@ impl Podwright {
         let balancer =
             Balancer::start(&ports.iter().map(|ports| (ports.webhook, ports.health)).collect::<Vec<_>>())
                 .await?;
-        let mut podwright =
-            Self { program, args, env: options.env.clone(), ports, balancer, children: Vec::new() };
+        let (env, registers) = (options.env.clone(), registers(options.config.as_deref())?);
+        let mut podwright = Self { program, args, env, registers, ports, balancer, children: Vec::new() };
         for index in 0..options.replicas {
             let child = podwright.spawn(roster, index)?;
             podwright.children.push(child);
@@ -145,6 +147,9 @@ impl Podwright {
                 Err(error) => return Err(child.failure(&format!("did not become ready ({error:#})"))),
             }
         }
+        if !self.registers {
+            return Ok(());
+        }
         // Ready replicas listen, unless all that they do is control.
         let webhook = self.ports.first().context("no replica")?.webhook;
         match eventually(READY_TIMEOUT, || registered(client, webhook)).await {
@@ -185,6 +190,14 @@ pub(crate) fn find_program(asked: Option<&Path>) -> Result<PathBuf> {
             exe.display()
         ),
     }
+}
+
+/// Whether a manager with this config file fills in its registration.
+fn registers(config: Option<&str>) -> Result<bool> {
+    let Some(config) = config else { return Ok(true) };
+    let config: serde_json::Value =
+        serde_saphyr::from_str(config).context("Podwright's config is not YAML")?;
+    Ok(config["webhook"]["register"] != false)
 }
 
 async fn install(client: &Client) -> Result<()> {

@@ -1,19 +1,20 @@
 //! Whose pods are whose: rules, the pods that each counts, and the room that nodes have.
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, PoisonError, RwLock},
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
-use podwright_api::distributor::PodDistributor;
+use podwright_api::distributor::{PodDistributor, PodDistributorSpec};
 use podwright_core::{
-    distribution::{Labels, Lineage, Member, NodeRoom, Requests, Rule, governing},
+    distribution::{Labels, Lineage, Member, NodeRoom, Requests, Rivals, Rule, governing, rivals},
     node::Taint,
     pod::OwnerReference,
     quantity::{Grain, Quantity},
 };
+use tokio::sync::Notify;
 
 use super::roster::{Group, Roster};
 use crate::caches::Caches;
@@ -28,9 +29,58 @@ pub struct Census {
     book: Arc<RuleBook>,
 }
 
+/// The labels of a node of the cache, where they are: each pod that is counted asks for those of its own.
+struct NodeLabels(Arc<Node>);
+
+impl AsRef<Labels> for NodeLabels {
+    fn as_ref(&self) -> &Labels {
+        self.0.labels()
+    }
+}
+
 /// The rules of each namespace, ready for decisions.
 #[derive(Debug, Default)]
-struct RuleBook(RwLock<HashMap<String, Arc<[Arc<Rule>]>>>);
+struct RuleBook {
+    rules: RwLock<HashMap<String, Arc<[Arc<Rule>]>>>,
+    /// Namespaces of which a rule has come or gone, or asks for something else, since somebody took note.
+    changed: Mutex<HashSet<String>>,
+    news: Notify,
+}
+
+impl RuleBook {
+    fn of(&self, namespace: &str) -> Option<Arc<[Arc<Rule>]>> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Makes of the rules of a namespace what they are now.
+    fn write(&self, namespace: &str, rules: impl FnOnce(&[Arc<Rule>]) -> Arc<[Arc<Rule>]>) {
+        let mut book = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let before = book.remove(namespace).unwrap_or_else(|| Arc::from([]));
+        let after = rules(&before);
+        let is_new = asked(&before) != asked(&after);
+        if !after.is_empty() {
+            book.insert(namespace.to_owned(), after);
+        }
+        drop(book);
+        if is_new {
+            self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned());
+            self.news.notify_one();
+        }
+    }
+
+    fn take_changed(&self) -> HashSet<String> {
+        std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What each rule asks for, by name. Their status is left out: it changes with every place that is given.
+fn asked(rules: &[Arc<Rule>]) -> BTreeMap<&str, (i64, &PodDistributorSpec)> {
+    rules.iter().map(|rule| (rule.name.as_str(), (rule.created, &rule.spec))).collect()
+}
 
 impl Census {
     /// What is known from these caches.
@@ -42,29 +92,26 @@ impl Census {
     /// The rules of a namespace.
     #[must_use]
     pub fn rules(&self, namespace: &str) -> Option<Arc<[Arc<Rule>]>> {
-        self.book.0.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+        self.book.of(namespace)
+    }
+
+    /// Waits until rules come or go, or ask for something else, and gives their namespaces: each may count for pods of another.
+    pub(super) async fn changed(&self) -> HashSet<String> {
+        self.book.news.notified().await;
+        self.book.take_changed()
     }
 
     /// Reads the rules of a namespace anew.
     pub(super) fn refresh(&self, namespace: &str) {
         let rules = self.caches.rules.state();
         let rules = rules.iter().filter(|rule| rule.namespace().as_deref() == Some(namespace));
-        let rules: Arc<[Arc<Rule>]> = rules.map(|rule| Arc::new(without_ledger(rule))).collect();
-        let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
-        if rules.is_empty() {
-            book.remove(namespace);
-        } else {
-            book.insert(namespace.to_owned(), rules);
-        }
+        self.book.write(namespace, |_| rules.map(|rule| Arc::new(without_ledger(rule))).collect());
     }
 
     /// Reads the rules of all namespaces anew.
     pub(super) fn refresh_all(&self) {
         let rules = self.caches.rules.state();
-        let known: Vec<String> = {
-            let book = self.book.0.read().unwrap_or_else(PoisonError::into_inner);
-            book.keys().cloned().collect()
-        };
+        let known = self.book.namespaces();
         let namespaces: HashSet<String> =
             rules.iter().filter_map(|rule| rule.namespace()).chain(known).collect();
         for namespace in namespaces {
@@ -74,13 +121,11 @@ impl Census {
 
     /// These rules are there, although the watch may not have told of them yet.
     pub(super) fn learn(&self, namespace: &str, rules: &[PodDistributor]) {
-        let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
-        let known = book.get(namespace).cloned().unwrap_or_else(|| Arc::from([]));
-        let new = rules.iter().filter(|rule| known.iter().all(|known| known.name != rule.name_any()));
-        let new: Vec<Arc<Rule>> = new.map(|rule| Arc::new(without_ledger(rule))).collect();
-        if !new.is_empty() {
-            book.insert(namespace.to_owned(), known.iter().cloned().chain(new).collect());
-        }
+        self.book.write(namespace, |known| {
+            let new = rules.iter().filter(|rule| known.iter().all(|known| known.name != rule.name_any()));
+            let new = new.map(|rule| Arc::new(without_ledger(rule)));
+            known.iter().cloned().chain(new).collect()
+        });
     }
 
     /// Of all pods of its namespace, those for which a rule counts, active or not.
@@ -107,9 +152,8 @@ impl Census {
         counts
     }
 
-    fn labels(&self, node: &str) -> Option<Arc<Labels>> {
-        let node = self.caches.nodes.get(&ObjectRef::new(node))?;
-        Some(Arc::new(node.labels().clone()))
+    fn labels(&self, node: &str) -> Option<NodeLabels> {
+        self.caches.nodes.get(&ObjectRef::new(node)).map(NodeLabels)
     }
 
     /// By whom a pod was made.
@@ -126,6 +170,14 @@ impl Census {
             }
         }
         Lineage { owners, app: None }
+    }
+
+    /// Which of these rules, all of one namespace, count instead of one.
+    pub(super) fn rivals<'r>(&self, rule: &Rule, rules: &'r [Arc<Rule>]) -> Rivals<'r> {
+        rivals(rule, rules, |replica_set| {
+            let key = ObjectRef::new(replica_set).within(&rule.namespace);
+            controller_of(self.caches.replica_sets.get(&key)?.owner_references())
+        })
     }
 
     /// The nodes, and what is free on each.
@@ -208,5 +260,38 @@ fn room(node: &Node, (taken, pods): (Requests, u64)) -> NodeRoom {
             memory: allocatable("memory", Grain::Byte).saturating_sub(taken.memory),
         },
         free_pods: allocatable("pods", Grain::Byte).saturating_sub(pods),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rule(name: &str, weight: i32, word: &str) -> Arc<Rule> {
+        let object: PodDistributor = serde_json::from_value(json!({
+            "metadata": {"namespace": "apps", "name": name},
+            "spec": {"distribution": [{"nodeLabel": {"pool": "a"}, "weight": weight}], "target": {"name": "web"}},
+            "status": {"status": word},
+        }))
+        .unwrap();
+        Arc::new(super::rule(&object))
+    }
+
+    #[test]
+    fn a_rule_that_comes_goes_or_asks_for_something_else_concerns_the_others_and_its_status_does_not() {
+        let book = RuleBook::default();
+        let told = |rules: &[Arc<Rule>]| {
+            book.write("apps", |_| rules.iter().cloned().collect());
+            !book.take_changed().is_empty()
+        };
+        assert!(told(&[rule("one", 1, "NoPods")]), "it has come");
+        assert!(!told(&[rule("one", 1, "Balanced")]), "only its status is new");
+        assert!(told(&[rule("one", 2, "Balanced")]), "it asks for something else");
+        assert!(told(&[rule("two", 1, ""), rule("one", 2, "Balanced")]), "another has come");
+        assert!(!told(&[rule("one", 2, "Balanced"), rule("two", 1, "")]), "in another order");
+        assert!(told(&[]), "they have gone");
+        assert_eq!((told(&[]), book.of("apps")), (false, None));
     }
 }

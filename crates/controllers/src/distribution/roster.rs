@@ -16,6 +16,8 @@ use kube::{
 use podwright_api::{distributor::Toleration, keys};
 use podwright_core::{
     distribution::{LIFETIME, Mark, Member, Phase, Requests, revision},
+    node::NodeTerms,
+    pod::DaemonOwner,
     quantity::{Grain, Quantity},
 };
 use podwright_runtime::probes::Gate;
@@ -227,9 +229,23 @@ type SlimPod = Object<SlimSpec, SlimStatus>;
 #[serde(rename_all = "camelCase", default)]
 struct SlimSpec {
     node_selector: Option<BTreeMap<String, String>>,
+    affinity: Option<SlimAffinity>,
     tolerations: Option<Vec<Toleration>>,
     node_name: Option<String>,
     containers: Option<Vec<SlimContainer>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimAffinity {
+    node_affinity: Option<SlimNodeAffinity>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SlimNodeAffinity {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<NodeTerms>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -279,6 +295,10 @@ fn member(pod: DeserializeGuard<SlimPod>) -> Option<Member> {
     });
     let annotation = |key: &str| pod.annotations().get(key).cloned();
     let owner = controller_of(pod.owner_references());
+    // One term for each, of which there are as many as nodes, and no rule is for them.
+    let has_own_node = owner
+        .as_ref()
+        .is_some_and(|owner| DaemonOwner::KINDS.contains(&(owner.api_version.as_str(), owner.kind.as_str())));
     Some(Member {
         namespace: pod.namespace()?,
         name: pod.name_any(),
@@ -302,9 +322,14 @@ fn member(pod: DeserializeGuard<SlimPod>) -> Option<Member> {
         cost: annotation(keys::POD_DELETION_COST),
         our_cost: annotation(keys::OUR_DELETION_COST),
         node_selector: pod.spec.node_selector.unwrap_or_default(),
+        required: pod.spec.affinity.filter(|_| !has_own_node).and_then(required),
         tolerations: pod.spec.tolerations.unwrap_or_default(),
         owner,
     })
+}
+
+fn required(affinity: SlimAffinity) -> Option<Box<NodeTerms>> {
+    affinity.node_affinity?.required.map(Box::new)
 }
 
 /// The sum of what its containers ask for.
@@ -321,6 +346,7 @@ fn requests(spec: &SlimSpec) -> Requests {
 #[cfg(test)]
 mod tests {
     use podwright_core::pod::OwnerReference;
+    use serde_json::json;
 
     use super::*;
 
@@ -346,6 +372,27 @@ mod tests {
             roster.view("apps", std::iter::empty()).groups.iter().map(Vec::len).collect();
         sizes.sort_unstable();
         sizes
+    }
+
+    #[test]
+    fn what_node_affinity_insists_on_is_read_unless_the_pod_has_a_node_of_its_own() {
+        let read = |version: &str, kind: &str| {
+            let terms =
+                json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]});
+            let pod = serde_json::from_value(json!({
+                "metadata": {
+                    "namespace": "apps", "name": "p",
+                    "ownerReferences": [{"apiVersion": version, "kind": kind, "name": "w", "uid": "1", "controller": true}],
+                },
+                "spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}},
+            }));
+            super::member(DeserializeGuard(Ok(pod.unwrap()))).unwrap().required
+        };
+        let found = read("apps/v1", "ReplicaSet").unwrap();
+        assert!(found.match_node("n", &[("disk".to_owned(), "ssd".to_owned())].into()));
+        assert!(!found.match_node("n", &BTreeMap::new()));
+        assert_eq!(read("apps/v1", "DaemonSet"), None);
+        assert_eq!(read("datadoghq.com/v1alpha1", "ExtendedDaemonSetReplicaSet"), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use kube::{
 };
 use podwright_api::distributor::{PodDistributor, PodDistributorStatus};
 use podwright_core::{
-    distribution::{Finding, Ledger, Observed, Plan, overlapping, plan, shadowing},
+    distribution::{Finding, Ledger, Observed, Plan, plan},
     registration,
 };
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ pub(super) async fn run(
         .await;
 }
 
-/// The rules of the namespaces in which pods change.
+/// The rules of the namespaces in which pods or rules change.
 fn concerned_rules(
     pods: mpsc::UnboundedReceiver<String>,
     census: super::Census,
@@ -83,7 +83,12 @@ fn concerned_rules(
         }
         Some((namespaces, pods))
     });
-    namespaces.flat_map(move |namespaces| {
+    let changed =
+        futures::stream::unfold(
+            census.clone(),
+            |census| async move { Some((census.changed().await, census)) },
+        );
+    futures::stream::select(namespaces, changed).flat_map(move |namespaces| {
         let rules = namespaces.iter().filter_map(|namespace| census.rules(namespace));
         let keys: Vec<_> = rules
             .flat_map(|rules| {
@@ -121,8 +126,7 @@ async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result
     let history = memory.history(&key);
     let plan = plan(&Observed {
         rule: &rule,
-        shadowed_by: shadowing(&rule, &rules).map(|other| other.name.as_str()),
-        overlapped_by: overlapping(&rule, &rules).map(|other| other.name.as_str()),
+        rivals: &census.rivals(&rule, &rules),
         members: &members,
         nodes: &rooms,
         ledger_quiet: ledger.outstanding(seen) == 0,

@@ -11,7 +11,7 @@ use std::{
 use podwright_api::distributor::{Entry, Strategy, Toleration};
 
 use super::{Labels, Member, Requests, Rule, Sequence, Weights, ledger, rule::has, tolerance::tolerates};
-use crate::node::Taint;
+use crate::node::{NodeTerms, Taint};
 
 /// A node, and what is free on it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -211,6 +211,8 @@ struct Stencil<'m> {
     requests: Requests,
     tolerations: Vec<&'m Toleration>,
     selector: BTreeMap<&'m str, &'m str>,
+    /// What node affinity insists on, which no entry gives.
+    required: Option<&'m NodeTerms>,
 }
 
 impl<'m> Stencil<'m> {
@@ -233,6 +235,7 @@ impl<'m> Stencil<'m> {
                 .filter(|(key, _)| !selected(key))
                 .map(|(key, value)| (key.as_str(), value.as_str()))
                 .collect(),
+            required: member.required.as_deref(),
         }
     }
 
@@ -243,7 +246,9 @@ impl<'m> Stencil<'m> {
                 let tolerations = stencil.tolerations.iter().copied().chain(&entry.tolerations);
                 let selects =
                     |(key, value): (&&str, &&str)| node.labels.get(*key).is_some_and(|label| label == value);
-                tolerates(tolerations, &node.taints) && stencil.selector.iter().all(selects)
+                tolerates(tolerations, &node.taints)
+                    && stencil.selector.iter().all(selects)
+                    && stencil.required.is_none_or(|terms| terms.match_node(&node.name, &node.labels))
             })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use podwright_api::{distributor::Toleration, keys};
 use serde::{Deserialize, Serialize};
 
-use crate::pod::OwnerReference;
+use crate::{node::NodeTerms, pod::OwnerReference};
 
 /// What admission wrote on a pod that it has placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +80,8 @@ pub struct Member {
     pub mark: Option<Mark>,
     /// Its node selector.
     pub node_selector: BTreeMap<String, String>,
+    /// What its node affinity insists on. None of a pod that has its own node, such as a DaemonSet's.
+    pub required: Option<Box<NodeTerms>>,
     /// Its tolerations.
     pub tolerations: Vec<Toleration>,
     /// Where it runs.

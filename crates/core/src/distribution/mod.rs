@@ -11,6 +11,7 @@ mod costs;
 mod ledger;
 mod member;
 mod plan;
+mod rivals;
 mod rule;
 #[cfg(test)]
 mod samples;
@@ -22,4 +23,5 @@ pub use costs::{CostChange, costs};
 pub use ledger::{Ask, LIFETIME, Ledger, Place, Scene, Ticket, choose, open};
 pub use member::{Mark, Member, Phase, Requests, revision};
 pub use plan::{Adoption, Cause, Disruption, Finding, History, Notice, Observed, Plan, Removal, plan};
-pub use rule::{Contradiction, Labels, Lineage, Rule, governing, overlapping, shadowing};
+pub use rivals::{Rivals, rivals};
+pub use rule::{Contradiction, Labels, Lineage, Rule, governing};

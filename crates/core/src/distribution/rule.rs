@@ -205,39 +205,6 @@ pub(super) fn has(labels: &Labels, wanted: &Labels) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// The rule that counts instead of this one, because it has the same target and is older.
-#[must_use]
-pub fn shadowing<'r>(rule: &Rule, rules: &'r [Arc<Rule>]) -> Option<&'r Arc<Rule>> {
-    elders(rule, rules).filter(|other| is_same(rule, other)).min_by(|one, other| one.precedence(other))
-}
-
-/// The rule that counts instead of this one for pods without a controller: those find their rule by a label, whatever the kind
-/// of its target.
-#[must_use]
-pub fn overlapping<'r>(rule: &Rule, rules: &'r [Arc<Rule>]) -> Option<&'r Arc<Rule>> {
-    elders(rule, rules)
-        .filter(|other| rule.spec.target.name == other.spec.target.name)
-        .min_by(|one, other| one.precedence(other))
-}
-
-/// The rules of its namespace that come before it and can be used.
-fn elders<'r>(rule: &Rule, rules: &'r [Arc<Rule>]) -> impl Iterator<Item = &'r Arc<Rule>> {
-    rules.iter().filter(move |other| {
-        other.namespace == rule.namespace
-            && other.name != rule.name
-            && other.precedence(rule) == Ordering::Less
-            && other.weights().is_ok()
-    })
-}
-
-fn is_same(rule: &Rule, other: &Rule) -> bool {
-    let (mine, its) = (&rule.spec.target, &other.spec.target);
-    let groups = mine.api_version.as_deref().zip(its.api_version.as_deref());
-    mine.name == its.name
-        && mine.kind() == its.kind()
-        && groups.is_none_or(|(mine, its)| group(mine) == group(its))
-}
-
-fn group(api_version: &str) -> &str {
+pub(super) fn group(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
 }

@@ -93,6 +93,24 @@ fn a_node_counts_if_it_is_open_to_such_pods() {
 }
 
 #[test]
+fn a_node_that_the_pods_own_affinity_keeps_them_from_has_no_room_for_them() {
+    let rule = rule(&[1, 1], &json!({}));
+    let seen = |terms: serde_json::Value, nodes: &[NodeRoom]| -> Vec<(u64, u64, u64)> {
+        let required = serde_json::from_value(json!({"nodeSelectorTerms": terms})).unwrap();
+        let members = vec![Member { required: Some(Box::new(required)), ..pod("p", "a") }];
+        let allocation = of(&rule, members, nodes);
+        allocation.entries.iter().map(|entry| (entry.labelled, entry.nodes, entry.fits)).collect()
+    };
+    let nodes = [node("a", 2), node("b", 3)];
+    let label = |operator: &str, value: &str| json!({"matchExpressions": [{"key": "pool", "operator": operator, "values": [value]}]});
+    assert_eq!(seen(json!([label("NotIn", "b")]), &nodes), [(1, 1, 2), (1, 0, 0)]);
+    assert_eq!(seen(json!([label("In", "z"), label("In", "b")]), &nodes), [(1, 0, 0), (1, 1, 3)]);
+    let named = json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}]);
+    assert_eq!(seen(named, &nodes), [(1, 1, 2), (1, 0, 0)]);
+    assert_eq!(seen(json!([]), &nodes), [(1, 0, 0), (1, 0, 0)], "no term is met by no node");
+}
+
+#[test]
 fn room_is_what_the_scarcest_resource_leaves() {
     let rule = rule(&[1], &json!({}));
     let fits = |requests: Requests, room: NodeRoom| {

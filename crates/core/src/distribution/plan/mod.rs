@@ -25,7 +25,9 @@ use podwright_api::distributor::PodDistributorStatus;
 
 pub use history::History;
 
-use super::{Allocation, CostChange, Mark, Member, NodeRoom, Rule, Weights, allocation, costs::costs};
+use super::{
+    Allocation, CostChange, Mark, Member, NodeRoom, Rivals, Rule, Weights, allocation, costs::costs,
+};
 use removals::Scene;
 
 /// For how long the pods of a workload must have stayed the same before running pods are moved and costs changed, in seconds. Views
@@ -40,10 +42,8 @@ const HELD_UP: i64 = 5;
 pub struct Observed<'o> {
     /// The rule, with its status as admission sees it.
     pub rule: &'o Rule,
-    /// The rule that counts instead of this one.
-    pub shadowed_by: Option<&'o str>,
-    /// The rule that counts instead of this one for pods without a controller only.
-    pub overlapped_by: Option<&'o str>,
+    /// The rules that count instead of this one.
+    pub rivals: &'o Rivals<'o>,
     /// The pods for which it counts, active or not, of all revisions.
     pub members: &'o [Arc<Member>],
     /// All nodes.
@@ -166,15 +166,9 @@ impl Alarm {
 /// What is to be done for a rule.
 #[must_use]
 pub fn plan(observed: &Observed<'_>) -> Plan {
-    match (observed.rule.weights(), observed.shadowed_by) {
+    match (observed.rule.weights(), observed.rivals.shadow) {
         (Err(problem), _) => report::not_in_force(observed, "Invalid", problem),
-        (Ok(_), Some(other)) => report::not_in_force(
-            observed,
-            "Shadowed",
-            format!(
-                "PodDistributor {other} counts instead: it is older and has the same target; delete one of the two"
-            ),
-        ),
+        (Ok(_), Some(other)) => report::shadowed(observed, other),
         (Ok(weights), None) => in_force(observed, &weights),
     }
 }

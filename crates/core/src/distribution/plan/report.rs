@@ -3,7 +3,7 @@
 use podwright_api::distributor::{EntryState, EntryStatus, PodDistributorStatus};
 
 use super::{Finding, Notice, Observed, Plan, states::figure};
-use crate::distribution::{Allocation, Rule};
+use crate::distribution::{Allocation, Rivals, Rule, rivals::is_same};
 
 const READY: &str = "Ready";
 const BALANCED: &str = "Balanced";
@@ -34,6 +34,18 @@ pub(super) fn not_in_force(observed: &Observed<'_>, reason: &'static str, messag
     }
 }
 
+/// Of a rule in whose place an older one counts.
+pub(super) fn shadowed(observed: &Observed<'_>, other: &Rule) -> Plan {
+    let why = if is_same(observed.rule, other) {
+        "has the same target".to_owned()
+    } else {
+        format!("for {}, to which {} belongs", title(other), title(observed.rule))
+    };
+    let message =
+        format!("PodDistributor {} counts instead: it is older and {why}; delete one of the two", other.name);
+    not_in_force(observed, "Shadowed", message)
+}
+
 /// Of a rule that counts.
 pub(super) fn in_force(
     observed: &Observed<'_>,
@@ -43,7 +55,7 @@ pub(super) fn in_force(
     left_alone: Option<String>,
 ) -> Plan {
     let rule = observed.rule;
-    let ready = ready(rule, observed.overlapped_by);
+    let ready = ready(rule, observed.rivals);
     let balanced = balanced(rule, allocation, is_settled, left_alone);
     let satisfiable = satisfiable(rule, &entries);
     let word = if allocation.pods == 0 {
@@ -86,17 +98,24 @@ fn status(rule: &Rule, word: &str) -> PodDistributorStatus {
     }
 }
 
-fn ready(rule: &Rule, overlapped_by: Option<&str>) -> Finding {
-    let target = &rule.spec.target;
-    let spread = format!("new pods of {} {} are spread by this rule", target.kind(), target.name);
-    let message = overlapped_by.map_or_else(
-        || spread.clone(),
-        |other| {
-            let name = &target.name;
-            format!("{spread}; those without a controller that have the label app={name} by PodDistributor {other}, which is older")
-        },
+fn ready(rule: &Rule, rivals: &Rivals<'_>) -> Finding {
+    let name = &rule.spec.target.name;
+    let mut parts = vec![format!("new pods of {} are spread by this rule", title(rule))];
+    parts.extend(rivals.bare.map(|other| {
+        let other = &other.name;
+        format!("those without a controller that have the label app={name} by PodDistributor {other}, which is older")
+    }));
+    parts.extend(
+        rivals.replica_sets.iter().map(|other| {
+            format!("those of {} by PodDistributor {}, which is older", title(other), other.name)
+        }),
     );
-    Finding { kind: READY, holds: Some(true), reason: "InForce", message }
+    Finding { kind: READY, holds: Some(true), reason: "InForce", message: parts.join("; ") }
+}
+
+/// Its target, for people.
+fn title(rule: &Rule) -> String {
+    format!("{} {}", rule.spec.target.kind(), rule.spec.target.name)
 }
 
 /// In the middle of a burst the counts are those of some moment, and say nothing about how it will end: what was balanced stays

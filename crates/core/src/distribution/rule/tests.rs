@@ -63,30 +63,6 @@ fn a_rule_whose_pods_would_be_refused_is_not_used() {
 }
 
 #[test]
-fn of_rules_that_overlap_the_older_counts_for_what_both_are_for() {
-    let named = |name: &str, created: i64, target: serde_json::Value| {
-        let rule = rule(&[1, 1], &json!({"target": target}));
-        Arc::new(Rule { name: name.to_owned(), created, ..rule })
-    };
-    let rules = [
-        named("deployment", 1, json!({"kind": "Deployment", "name": "web"})),
-        named("set", 2, json!({"kind": "StatefulSet", "name": "web"})),
-        named("again", 3, json!({"apiVersion": "apps/v1", "name": "web"})),
-        named("other", 4, json!({"name": "other"})),
-    ];
-    let told = |index: usize| {
-        let rule: &Rule = &rules[index];
-        let name = |found: Option<&Arc<Rule>>| found.map(|found| found.name.clone());
-        (name(shadowing(rule, &rules)), name(overlapping(rule, &rules)))
-    };
-    let deployment = || Some("deployment".to_owned());
-    assert_eq!([told(0), told(1)], [(None, None), (None, deployment())]);
-    assert_eq!([told(2), told(3)], [(deployment(), deployment()), (None, None)]);
-    let bare = Lineage { owners: Vec::new(), app: Some("web".to_owned()) };
-    assert_eq!(governing(&rules, &bare).map(|rule| rule.name.as_str()), Some("deployment"));
-}
-
-#[test]
 fn only_what_is_the_pods_own_contradicts_a_rule() {
     let rule = rule(&[1, 1, 0], &json!({}));
     let own = pod("p", "a");

@@ -5,6 +5,7 @@ mod bursts;
 mod faults;
 mod protocol;
 mod spill;
+mod versprei;
 mod workloads;
 
 use std::{collections::BTreeMap, time::Duration};

@@ -1,4 +1,4 @@
-//! Versprei's own registration, health check, dry runs and repeated looks at one pod.
+//! What is answered on Versprei's path, health check, dry runs and repeated looks at one pod.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::Secret;
@@ -29,7 +29,7 @@ fn review(scene: &Scene, version: &str, dry_run: bool, pod: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn versprei_s_own_registration_is_answered_in_its_own_version_and_a_dry_run_reserves_nothing() {
+async fn a_review_on_verspreis_path_is_answered_in_its_own_version_and_a_dry_run_reserves_nothing() {
     in_namespace(lab().await, "versprei", async |client, namespace| {
         let scene = Scene::new(lab().await, client, namespace);
         scene.nodes(&[("default", 1), ("spot", 1)]).await?;

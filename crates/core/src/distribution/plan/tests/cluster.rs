@@ -167,8 +167,7 @@ impl Cluster {
         let members: Vec<Arc<Member>> = self.pods.iter().cloned().map(Arc::new).collect();
         let plan = plan(&Observed {
             rule: &self.rule,
-            shadowed_by: None,
-            overlapped_by: None,
+            rivals: &Rivals::default(),
             members: &members,
             nodes: &self.nodes(),
             ledger_quiet: self.ledger_quiet,

@@ -35,8 +35,7 @@ impl Case {
         let members: Vec<Arc<Member>> = self.members.iter().cloned().map(Arc::new).collect();
         plan(&Observed {
             rule: &self.rule,
-            shadowed_by: None,
-            overlapped_by: None,
+            rivals: &Rivals::default(),
             members: &members,
             nodes: &self.nodes,
             ledger_quiet: self.ledger_quiet,

@@ -123,11 +123,10 @@ fn a_rule_that_cannot_be_used_or_is_not_used_says_why_and_does_nothing() {
     assert!(events(&case.write()).contains(&"InForce"), "it is told when a rule comes into force after all");
 }
 
-fn plan_shadowed(case: &Case) -> Plan {
+fn plan_with(case: &Case, rivals: &Rivals<'_>) -> Plan {
     plan(&Observed {
         rule: &case.rule,
-        shadowed_by: Some("older"),
-        overlapped_by: None,
+        rivals,
         members: &[],
         nodes: &case.nodes,
         ledger_quiet: true,
@@ -136,27 +135,38 @@ fn plan_shadowed(case: &Case) -> Plan {
     })
 }
 
+fn plan_shadowed(case: &Case) -> Plan {
+    let older = Rule { name: "older".to_owned(), ..case.rule.clone() };
+    plan_with(case, &Rivals { shadow: Some(&older), ..Rivals::default() })
+}
+
 #[test]
-fn a_rule_says_which_other_counts_for_pods_without_a_controller() {
+fn a_rule_says_which_others_count_for_some_of_its_pods() {
     let case = Case::new(&[1, 1], &json!({}), pods("ab"), vec![node("a", 9), node("b", 9)]);
-    let told = |overlapped_by| {
-        let observed = Observed {
-            rule: &case.rule,
-            shadowed_by: None,
-            overlapped_by,
-            members: &[],
-            nodes: &case.nodes,
-            ledger_quiet: true,
-            history: &case.history,
-            now: case.now,
-        };
-        plan(&observed).conditions[0].message.clone()
-    };
-    assert_eq!(told(None), "new pods of Deployment web are spread by this rule");
+    let told = |rivals: &Rivals<'_>| plan_with(&case, rivals).conditions[0].message.clone();
+    assert_eq!(told(&Rivals::default()), "new pods of Deployment web are spread by this rule");
+    let elder = Rule { name: "elder".to_owned(), ..case.rule.clone() };
+    let mut part = Rule { name: "part".to_owned(), ..case.rule.clone() };
+    (part.spec.target.kind, part.spec.target.name) = (Some("ReplicaSet".to_owned()), "web-1".to_owned());
     assert_eq!(
-        told(Some("elder")),
+        told(&Rivals { bare: Some(&elder), replica_sets: vec![&part], ..Rivals::default() }),
         "new pods of Deployment web are spread by this rule; those without a controller that have the label app=web by \
-         PodDistributor elder, which is older"
+         PodDistributor elder, which is older; those of ReplicaSet web-1 by PodDistributor part, which is older"
+    );
+}
+
+#[test]
+fn a_rule_for_a_part_of_an_older_rules_target_says_so_and_does_nothing() {
+    let mut case = Case::new(&[1, 1], &json!({}), pods("ab"), vec![node("a", 9), node("b", 9)]);
+    let whole = Rule { name: "whole".to_owned(), ..case.rule.clone() };
+    let target = &mut case.rule.spec.target;
+    (target.kind, target.name) = (Some("ReplicaSet".to_owned()), "web-1".to_owned());
+    let plan = plan_with(&case, &Rivals { shadow: Some(&whole), ..Rivals::default() });
+    assert_eq!((plan.status.status.as_deref(), plan.allocation.is_none()), (Some("Shadowed"), true));
+    assert_eq!(
+        plan.conditions[0].message,
+        "PodDistributor whole counts instead: it is older and for Deployment web, to which ReplicaSet web-1 belongs; \
+         delete one of the two"
     );
 }
 

@@ -51,6 +51,23 @@ fn pods_stay_when_there_is_no_room_anywhere() {
 }
 
 #[test]
+fn pods_do_not_spill_to_where_their_own_affinity_does_not_let_them_run() {
+    let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]});
+    let required = || Some(Box::new(serde_json::from_value(terms.clone()).unwrap()));
+    let choosy = Member { required: required(), ..stuck("s", "b", 0) };
+    let mut with_disk = node("b", 0);
+    Arc::make_mut(&mut with_disk.labels).insert("disk".to_owned(), "ssd".to_owned());
+    let mut case = spill(vec![choosy], vec![node("a", 9), with_disk]);
+    case.write();
+    let plan = case.write();
+    assert_eq!((state(&plan, 0).0, state(&plan, 1).0), (EntryState::NoNodes, EntryState::Open));
+    assert!(plan.removals.is_empty(), "there is nowhere to go");
+    Arc::make_mut(&mut case.nodes[0].labels).insert("disk".to_owned(), "hdd".to_owned());
+    case.write();
+    assert_eq!(told(&case.write()), ["s Spilled Delete"], "now there is");
+}
+
+#[test]
 fn an_entry_without_nodes_is_closed_at_once_and_opens_with_its_first_node() {
     let mut case = spill(vec![pod("p", "a"), stuck("s", "b", 0)], vec![node("a", 9)]);
     assert_eq!(state(&case.write(), 1).0, EntryState::NoNodes);

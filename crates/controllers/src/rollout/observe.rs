@@ -51,14 +51,16 @@ impl<'v> Overrides<'v> {
         let labels: Vec<&BTreeMap<String, String>> =
             view.nodes.iter().map(|node| &node.facts.labels).collect();
         let statuses = if settings.is_empty() { Vec::new() } else { settings::judge(&settings, &labels) };
-        let nodes = view.nodes.iter().map(|node| {
+        // The others override nothing, and are most.
+        let all = !settings.is_empty();
+        let nodes = view.nodes.iter().filter(|node| all || !node.overrides.is_empty()).map(|node| {
             let overrides = NodeOverrides::read(&node.overrides, &namespace, &daemon_set);
             (node.facts.name.as_str(), (&**node, overrides))
         });
         Self { settings, statuses, nodes: nodes.collect(), daemon_set }
     }
 
-    /// What a pod of this template on this node should have; a node that is not known overrides nothing.
+    /// What a pod of this template on this node should have.
     fn wanted(&self, template: &Value, node: &str) -> Wanted {
         match self.nodes.get(node) {
             None => Wanted::of(template, &NodeOverrides::default(), None),

@@ -166,9 +166,13 @@ impl World {
         let state = self.state();
         let set = state.sets.get(key)?.clone();
         let mut pods: Vec<Arc<KnownPod>> = state.pods.of(key).cloned().collect();
-        let marked: HashSet<String> = pods.iter().map(|pod| pod.facts.uid.clone()).collect();
-        // One that carries our label already is not told twice.
-        pods.extend(state.old_pods.of(key).filter(|pod| !marked.contains(&pod.facts.uid)).cloned());
+        let mut old: Vec<Arc<KnownPod>> = state.old_pods.of(key).cloned().collect();
+        if !old.is_empty() {
+            // One that carries our label already is not told twice.
+            let marked: HashSet<&str> = pods.iter().map(|pod| pod.facts.uid.as_str()).collect();
+            old.retain(|pod| !marked.contains(pod.facts.uid.as_str()));
+            pods.append(&mut old);
+        }
         let pod_template = state.pod_templates.get(key).map(|template| PodTemplateFacts {
             ours: controller(&**template, &set) != Controller::Another,
             template_hash: template.annotations().get(keys::EDS_TEMPLATE_HASH).cloned().unwrap_or_default(),

@@ -8,6 +8,7 @@
 mod census;
 mod desk;
 mod enact;
+mod member;
 mod memory;
 mod metrics;
 mod roster;

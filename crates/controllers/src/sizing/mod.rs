@@ -33,7 +33,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::tally::{Replacements, Tallies, Tally};
-use crate::caches::Caches;
+use crate::{caches::Caches, pace::Pace};
 
 /// What the controllers work with.
 pub struct Sizing {
@@ -103,6 +103,10 @@ struct Context {
     sizing: Sizing,
     tallies: Tallies,
     replacements: Replacements,
+    /// How often each DaemonSet is looked at.
+    daemon_set_pace: Pace<String>,
+    /// How often each template's status is written.
+    template_pace: Pace<String>,
     recorder: Recorder,
     /// Told the names of templates whose tally has changed.
     tallied: mpsc::UnboundedSender<String>,
@@ -152,6 +156,8 @@ impl Sizing {
             sizing: self,
             tallies: Tallies::default(),
             replacements: Replacements::default(),
+            daemon_set_pace: Pace::new(workloads::PAUSE),
+            template_pace: Pace::new(templates::PAUSE),
             recorder,
             tallied,
         });

@@ -9,7 +9,7 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::{
         Controller,
-        controller::{Action, Config as ControllerConfig},
+        controller::Action,
         reflector::{ObjectRef, ReflectHandle},
     },
 };
@@ -23,8 +23,8 @@ use super::{Context, tally::Total};
 use crate::capacity::elections;
 
 const RETRY: Duration = Duration::from_secs(5);
-/// Many pods change at a time: the status is written once for all of them.
-const SETTLE: Duration = Duration::from_millis(500);
+/// Many pods change at a time: the status is written no more often than this.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(
     context: Arc<Context>,
@@ -40,7 +40,6 @@ pub(super) async fn run(
     let store = context.sizing.caches.templates.clone();
     let elections = elections(context.sizing.leadership.clone());
     Controller::for_shared_stream(changes, store)
-        .with_config(ControllerConfig::default().debounce(SETTLE))
         .reconcile_on(tallied)
         .reconcile_all_on(elections)
         .graceful_shutdown_on(cancel.cancelled_owned())
@@ -60,6 +59,9 @@ async fn reconcile(
     let status = status(&template, &context.tallies.total(&name));
     if template.status.as_ref() == Some(&status) {
         return Ok(Action::await_change());
+    }
+    if let Err(early) = context.template_pace.enter(&name) {
+        return Ok(Action::requeue(early));
     }
     let api: Api<FlexDaemonsetTemplate> = Api::all(context.sizing.client.clone());
     api.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;

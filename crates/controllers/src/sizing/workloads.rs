@@ -33,8 +33,8 @@ use super::{Context, tally::Tally};
 use crate::{capacity::elections, nodes};
 
 const RETRY: Duration = Duration::from_secs(5);
-/// How long to gather events: a rollout changes a DaemonSet's status many times a second.
-const SETTLE: Duration = Duration::from_secs(1);
+/// Between two looks at a DaemonSet: a rollout changes its status many times a second, and each new node concerns all of them.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// When to look again while pods are being replaced one after the other.
 const NEXT_REPLACEMENT: Duration = Duration::from_secs(5);
 /// How many pods of a DaemonSet are resized at once.
@@ -63,7 +63,7 @@ pub(super) async fn run(
     let asking = asking_for(store.clone());
     let elections = elections(context.sizing.leadership.clone());
     Controller::for_shared_stream(daemon_sets, store)
-        .with_config(ControllerConfig::default().debounce(SETTLE).concurrency(4))
+        .with_config(ControllerConfig::default().concurrency(4))
         .watches_shared_stream(templates, asking)
         .reconcile_all_on(nodes::share_changes(nodes))
         .reconcile_all_on(elections)
@@ -112,6 +112,9 @@ async fn reconcile(daemon_set: Arc<DaemonSet>, context: Arc<Context>) -> Result<
         context.note(&key, None);
         return Ok(Action::await_change());
     };
+    if let Err(early) = context.daemon_set_pace.enter(&key) {
+        return Ok(Action::requeue(early));
+    }
     let pods = context.pods(&daemon_set).await?;
     let look =
         Look { context: &context, daemon_set: &daemon_set, key: &key, template: name, spec: &template.spec };

@@ -3,14 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{Stream, StreamExt};
-use k8s_openapi::{
-    api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus},
-    apimachinery::pkg::api::resource::Quantity as Text,
-};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus};
 use kube::{
     ResourceExt,
     runtime::reflector::{ObjectRef, ReflectHandle, Store},
 };
+use podwright_api::flex::ManagedResource;
 use podwright_core::{pod::ResourceList, sizing::NodeFacts};
 
 use crate::capacity;
@@ -44,17 +42,20 @@ fn readiness(mut conditions: Vec<NodeCondition>) -> Vec<NodeCondition> {
     conditions
 }
 
-/// The node as sizing sees it.
+/// The node as sizing sees it: of what it can give only what shares are taken of. Its VMs are not, so that our own offer of them
+/// is no change to sizing.
 #[must_use]
 pub(crate) fn facts(node: &Node) -> NodeFacts {
-    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
-    NodeFacts { name: node.name_any(), labels: node.labels().clone(), allocatable: amounts(allocatable) }
+    let shared = |resource: &str| ManagedResource::ALL.iter().any(|managed| managed.name() == resource);
+    NodeFacts { name: node.name_any(), labels: node.labels().clone(), allocatable: allocatable(node, shared) }
 }
 
 /// The API server gives only quantities that can be read; another would be of no use.
-fn amounts(list: Option<&BTreeMap<String, Text>>) -> ResourceList {
+fn allocatable(node: &Node, wanted: impl Fn(&str) -> bool) -> ResourceList {
+    let list = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
     list.into_iter()
         .flatten()
+        .filter(|(name, _)| wanted(name))
         .filter_map(|(name, amount)| Some((name.clone(), amount.0.parse().ok()?)))
         .collect()
 }
@@ -78,13 +79,13 @@ pub(crate) fn placement_changes(
     nodes: ReflectHandle<Node>,
     store: Store<Node>,
 ) -> impl Stream<Item = ()> + Send + Sync + 'static {
-    type Taken = (NodeFacts, Option<NodeSpec>, Option<String>);
+    type Taken = (BTreeMap<String, String>, ResourceList, Option<NodeSpec>, Option<String>);
     let mut known: BTreeMap<String, Taken> = BTreeMap::new();
     nodes.filter_map(move |node: Arc<Node>| {
         let status = node.status.as_ref();
         let ready =
             status.and_then(|status| status.conditions.as_ref()?.first()).map(|ready| ready.status.clone());
-        let now = (facts(&node), node.spec.clone(), ready);
+        let now = (node.labels().clone(), allocatable(&node, |_| true), node.spec.clone(), ready);
         let name = node.name_any();
         let changed = known.get(&name) != Some(&now);
         if changed {
@@ -121,5 +122,21 @@ mod tests {
         assert!(node.spec.unwrap().pod_cidr.is_none() && status.images.is_none());
         assert_eq!(status.capacity.unwrap().len(), 1);
         assert_eq!((facts.name.as_str(), facts.allocatable["cpu"].to_string().as_str()), ("n", "3920m"));
+    }
+
+    fn node(vms: &str, cpu: &str, label: &str) -> Node {
+        serde_json::from_value(json!({
+            "metadata": {"name": "n", "labels": {"a": label}},
+            "status": {"allocatable": {"cpu": cpu, "kata.peerpods.io/vm": vms}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_offer_of_vms_does_not_change_shares_and_cpu_and_labels_do() {
+        let before = facts(&node("0", "4", "b"));
+        assert_eq!(facts(&node("10", "4", "b")), before);
+        assert_ne!(facts(&node("0", "8", "b")), before);
+        assert_ne!(facts(&node("0", "4", "c")), before, "an override may select by it");
     }
 }

@@ -60,16 +60,40 @@ fn allocatable(node: &Node, wanted: impl Fn(&str) -> bool) -> ResourceList {
         .collect()
 }
 
-/// An item each time that a node comes to give other shares: a heartbeat does not count.
-pub(crate) fn share_changes(nodes: ReflectHandle<Node>) -> impl Stream<Item = ()> + Send + 'static {
-    let mut known: BTreeMap<String, NodeFacts> = BTreeMap::new();
-    nodes.filter_map(move |node: Arc<Node>| {
-        let now = facts(&node);
-        let changed = known.get(&now.name) != Some(&now);
-        if changed {
-            known.insert(now.name.clone(), now);
+/// What each node was like when it last changed.
+struct Known<T> {
+    nodes: BTreeMap<String, T>,
+    store: Store<Node>,
+}
+
+impl<T: PartialEq> Known<T> {
+    fn new(store: Store<Node>) -> Self {
+        Self { nodes: BTreeMap::new(), store }
+    }
+
+    /// Whether the node was different before, or is new. Nodes that are gone are forgotten in passing: an autoscaler names each
+    /// one differently.
+    fn is_news(&mut self, node: &Node, now: T) -> bool {
+        let name = node.name_any();
+        let news = self.nodes.get(&name) != Some(&now);
+        if news {
+            self.nodes.insert(name, now);
         }
-        std::future::ready(changed.then_some(()))
+        if self.nodes.len() > 2 * self.store.len() {
+            self.nodes.retain(|name, _| self.store.get(&ObjectRef::new(name)).is_some());
+        }
+        news
+    }
+}
+
+/// An item each time that a node comes to give other shares: a heartbeat does not count.
+pub(crate) fn share_changes(
+    nodes: ReflectHandle<Node>,
+    store: Store<Node>,
+) -> impl Stream<Item = ()> + Send + 'static {
+    let mut known = Known::new(store);
+    nodes.filter_map(move |node: Arc<Node>| {
+        std::future::ready(known.is_news(&node, facts(&node)).then_some(()))
     })
 }
 
@@ -79,27 +103,19 @@ pub(crate) fn placement_changes(
     nodes: ReflectHandle<Node>,
     store: Store<Node>,
 ) -> impl Stream<Item = ()> + Send + Sync + 'static {
-    type Taken = (BTreeMap<String, String>, ResourceList, Option<NodeSpec>, Option<String>);
-    let mut known: BTreeMap<String, Taken> = BTreeMap::new();
+    let mut known = Known::new(store);
     nodes.filter_map(move |node: Arc<Node>| {
         let status = node.status.as_ref();
         let ready =
             status.and_then(|status| status.conditions.as_ref()?.first()).map(|ready| ready.status.clone());
         let now = (node.labels().clone(), allocatable(&node, |_| true), node.spec.clone(), ready);
-        let name = node.name_any();
-        let changed = known.get(&name) != Some(&now);
-        if changed {
-            known.insert(name, now);
-        }
-        if known.len() > 2 * store.len() {
-            known.retain(|name, _| store.get(&ObjectRef::new(name)).is_some());
-        }
-        std::future::ready(changed.then_some(()))
+        std::future::ready(known.is_news(&node, now).then_some(()))
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use kube::runtime::{reflector, watcher};
     use podwright_api::keys;
     use serde_json::json;
 
@@ -138,5 +154,24 @@ mod tests {
         assert_eq!(facts(&node("10", "4", "b")), before);
         assert_ne!(facts(&node("0", "8", "b")), before);
         assert_ne!(facts(&node("0", "4", "c")), before, "an override may select by it");
+    }
+
+    #[test]
+    fn a_node_is_news_when_it_comes_and_when_it_changes_and_forgotten_once_it_is_gone() {
+        let (store, mut writer) = reflector::store();
+        let mut known = Known::new(store);
+        for index in 0..1000 {
+            let mut node = node("0", "4", "b");
+            node.metadata.name = Some(format!("n{index}"));
+            writer.apply_watcher_event(&watcher::Event::Apply(node.clone()));
+            let news = [known.is_news(&node, 1), known.is_news(&node, 1), known.is_news(&node, 2)];
+            assert_eq!(news, [true, false, true]);
+            // One is left beside the next.
+            if index > 0 {
+                node.metadata.name = Some(format!("n{}", index - 1));
+                writer.apply_watcher_event(&watcher::Event::Delete(node));
+            }
+        }
+        assert!(known.nodes.len() <= 4, "twice as many as were there at once, not {}", known.nodes.len());
     }
 }

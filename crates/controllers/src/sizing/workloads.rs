@@ -65,7 +65,7 @@ pub(super) async fn run(
     Controller::for_shared_stream(daemon_sets, store)
         .with_config(ControllerConfig::default().concurrency(4))
         .watches_shared_stream(templates, asking)
-        .reconcile_all_on(nodes::share_changes(nodes))
+        .reconcile_all_on(nodes::share_changes(nodes, context.sizing.caches.nodes.clone()))
         .reconcile_all_on(elections)
         .graceful_shutdown_on(cancel.cancelled_owned())
         .run(reconcile, failed, context)

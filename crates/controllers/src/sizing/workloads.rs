@@ -37,6 +37,8 @@ const RETRY: Duration = Duration::from_secs(5);
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// When to look again while pods are being replaced one after the other.
 const NEXT_REPLACEMENT: Duration = Duration::from_secs(5);
+/// When to try again what the API server forbids: nothing that we watch changes when it would allow it.
+const REFUSED: Duration = Duration::from_mins(1);
 /// How many pods of a DaemonSet are resized at once.
 const RESIZES: usize = 8;
 
@@ -193,12 +195,38 @@ struct Findings<'p> {
     resizes: Vec<Resize<'p>>,
     /// Those that only a new pod can bring to their share.
     replaceable: Vec<&'p Value>,
+    /// Some may not be resized now.
+    refused: bool,
 }
 
 impl<'p> Findings<'p> {
     fn drifted(&mut self, pod: &'p Value, reason: &str) {
         self.tally.drifted += 1;
         self.tally.reason.get_or_insert_with(|| format!("{}: {reason}", name_of(pod)));
+    }
+
+    fn resized(&mut self, pod: &'p Value, outcome: Resized) {
+        match outcome {
+            Resized::Done => self.tally.sized += 1,
+            Resized::Never(reason) => {
+                self.drifted(pod, &reason);
+                self.replaceable.push(pod);
+            }
+            Resized::NotNow(reason) => {
+                self.drifted(pod, &reason);
+                self.refused = true;
+            }
+            Resized::Gone => {}
+        }
+    }
+
+    /// When to look again although nothing changes.
+    fn next_look(&self, replacing: bool) -> Action {
+        match (replacing, self.refused) {
+            (true, _) => Action::requeue(NEXT_REPLACEMENT),
+            (false, true) => Action::requeue(REFUSED),
+            (false, false) => Action::await_change(),
+        }
     }
 }
 
@@ -223,8 +251,9 @@ impl Look<'_> {
             return Ok((findings.tally, Action::await_change()));
         }
         self.resize_all(&mut findings).await?;
-        let action = self.replace(&pods, &findings.replaceable).await?;
-        Ok((findings.tally, action))
+        let replacing = self.replace(&pods, &findings.replaceable).await?;
+        let next = findings.next_look(replacing);
+        Ok((findings.tally, next))
     }
 
     /// Asks the core about each pod that has a node.
@@ -259,17 +288,10 @@ impl Look<'_> {
             futures::stream::iter(requests).buffered(RESIZES).collect().await;
         let mut done = 0;
         for (pod, outcome) in pods.into_iter().zip(outcomes) {
-            match outcome? {
-                Resized::Done => done += 1,
-                Resized::Never(reason) => {
-                    findings.drifted(pod, &reason);
-                    findings.replaceable.push(pod);
-                }
-                Resized::NotNow(reason) => findings.drifted(pod, &reason),
-                Resized::Gone => {}
-            }
+            let outcome = outcome?;
+            done += usize::from(matches!(outcome, Resized::Done));
+            findings.resized(pod, outcome);
         }
-        findings.tally.sized += done;
         if done > 0 {
             let text = format!("pods brought to their share by template {}: {done}", self.template);
             self.tell(EventType::Normal, "ResizedPods", text).await;
@@ -314,22 +336,23 @@ impl Look<'_> {
         Ok(Resized::Done)
     }
 
-    /// Replaces pods that cannot be resized, if the template asks for it, and no more at a time than the budget allows.
+    /// Replaces pods that cannot be resized, if the template asks for it, and no more at a time than the budget allows. Gives
+    /// whether it goes on.
     ///
     /// A replacement that comes back without its share, because admission is not reached, ends it: nothing would be gained by
     /// replacing that one too, again and again.
-    async fn replace(&self, pods: &[Value], replaceable: &[&Value]) -> Result<Action, WorkloadError> {
+    async fn replace(&self, pods: &[Value], replaceable: &[&Value]) -> Result<bool, WorkloadError> {
         let replacements = &self.context.replacements;
         if self.spec.on_drift != OnDrift::Recreate || replaceable.is_empty() {
             replacements.over(self.key);
-            return Ok(Action::await_change());
+            return Ok(false);
         }
         let came_back = |pod: &&Value| replacements.made(self.key, uid_of(pod)) && !is_sized(pod);
         if let Some(pod) = replaceable.iter().copied().find(came_back) {
             let text =
                 format!("{} was replaced and still has no share; no more pods are replaced", name_of(pod));
             self.tell(EventType::Warning, "ReplacementHalted", text).await;
-            return Ok(Action::await_change());
+            return Ok(false);
         }
         let ready = pods.iter().filter(|pod| is_ready(pod)).count();
         let desired = self.daemon_set.status.as_ref().map_or(0, |status| status.desired_number_scheduled);
@@ -355,7 +378,7 @@ impl Look<'_> {
                 Err(error) => return Err(during("replace a pod")(error)),
             }
         }
-        Ok(Action::requeue(NEXT_REPLACEMENT))
+        Ok(true)
     }
 
     fn api(&self) -> Api<Pod> {
@@ -395,4 +418,23 @@ fn uid_of(pod: &Value) -> &str {
 
 fn is_sized(pod: &Value) -> bool {
     pod["metadata"]["annotations"].get(keys::SIZED_BY).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_may_not_be_resized_now_is_tried_again_and_never_replaced() {
+        let pod = json!({"metadata": {"name": "p"}});
+        let mut findings = Findings::default();
+        findings.resized(&pod, Resized::Done);
+        assert_eq!(findings.next_look(false), Action::await_change());
+        findings.resized(&pod, Resized::Never("class".to_owned()));
+        assert_eq!(findings.next_look(false), Action::await_change());
+        findings.resized(&pod, Resized::NotNow("quota".to_owned()));
+        assert_eq!(findings.next_look(false), Action::requeue(REFUSED));
+        assert_eq!(findings.next_look(true), Action::requeue(NEXT_REPLACEMENT), "the sooner counts");
+        assert_eq!((findings.tally.sized, findings.tally.drifted, findings.replaceable.len()), (1, 2, 1));
+    }
 }

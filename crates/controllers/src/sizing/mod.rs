@@ -12,7 +12,7 @@ mod tally;
 mod templates;
 mod workloads;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
 use kube::{
@@ -23,7 +23,7 @@ use kube::{
     },
 };
 use podwright_api::{config::Config, flex::FlexDaemonsetTemplate};
-use podwright_runtime::lease::Leadership;
+use podwright_runtime::{lease::Leadership, probes::Readiness};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -35,6 +35,9 @@ use tokio_util::sync::CancellationToken;
 use self::tally::{Replacements, Tallies, Tally};
 use crate::{caches::Caches, pace::Pace};
 
+/// How long to wait for caches that are not filled yet.
+const UNREADY: Duration = Duration::from_millis(500);
+
 /// What the controllers work with.
 pub struct Sizing {
     /// The API server.
@@ -45,6 +48,8 @@ pub struct Sizing {
     pub leadership: Leadership,
     /// What is known of the cluster.
     pub caches: Caches,
+    /// Whether all of it is known.
+    pub readiness: Readiness,
     /// What is counted.
     pub metrics: SizingMetrics,
 }
@@ -115,7 +120,8 @@ struct Context {
 impl Context {
     /// Notes what a DaemonSet's pods look like; whether that is news.
     fn note(&self, daemon_set: &str, tally: Option<(String, Tally)>) -> bool {
-        let changed = self.tallies.note(daemon_set, tally, || self.is_there(daemon_set));
+        let counts = || self.sizing.leadership.is_current() && self.is_there(daemon_set);
+        let changed = self.tallies.note(daemon_set, tally, counts);
         let news = !changed.is_empty();
         for template in changed {
             // Whoever listens ends with us.
@@ -128,6 +134,22 @@ impl Context {
         daemon_set.split_once('/').is_some_and(|(namespace, name)| {
             self.sizing.caches.daemon_sets.get(&ObjectRef::new(name).within(namespace)).is_some()
         })
+    }
+
+    /// Whether it is known which DaemonSets and nodes there are. Not asked of the stores themselves: one that several wait for wakes
+    /// only the last of them.
+    fn is_filled(&self) -> bool {
+        self.sizing.readiness.unmet().is_empty()
+    }
+
+    /// Forgets what was seen whenever another replica takes the lead.
+    async fn follow_terms(self: Arc<Self>, cancel: CancellationToken) {
+        let mut leadership = self.sizing.leadership.clone();
+        while let Some(leads) = cancel.run_until_cancelled(leadership.changed()).await {
+            if !leads {
+                self.tallies.clear();
+            }
+        }
     }
 
     /// Forgets DaemonSets that are gone.
@@ -164,6 +186,7 @@ impl Sizing {
         let Changes { nodes, daemon_sets, deleted_daemon_sets, templates, own_templates } = changes;
         tokio::join!(
             context.clone().forget(deleted_daemon_sets, cancel.clone()),
+            context.clone().follow_terms(cancel.clone()),
             workloads::run(context.clone(), nodes, daemon_sets, templates, cancel.clone()),
             templates::run(context, own_templates, told, cancel),
         );

@@ -1,5 +1,5 @@
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Mutex, PoisonError},
 };
 
@@ -56,22 +56,23 @@ impl Tallies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// A template's DaemonSets together.
-    pub(super) fn total(&self, template: &str) -> Total {
+    /// The DaemonSets that ask for a template together; none until each of them has been looked at.
+    pub(super) fn total(&self, template: &str, asking: &BTreeSet<String>) -> Option<Total> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ours: BTreeMap<&String, &Tally> = all
-            .iter()
-            .filter(|(_, (name, _))| name == template)
-            .map(|(key, (_, tally))| (key, tally))
-            .collect();
-        ours.into_iter().fold(Total::default(), |mut total, (daemon_set, tally)| {
+        asking.iter().try_fold(Total::default(), |mut total, daemon_set| {
+            let (_, tally) = all.get(daemon_set).filter(|(looked_at_for, _)| looked_at_for == template)?;
             total.daemon_sets += 1;
             total.sized += tally.sized;
             total.drifted += tally.drifted;
             let reason = tally.reason.as_ref().map(|reason| format!("{daemon_set}: {reason}"));
             total.reason = total.reason.or(reason);
-            total
+            Some(total)
         })
+    }
+
+    /// Forgets everything: from now on another replica looks.
+    pub(super) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -106,18 +107,38 @@ mod tests {
         Tally { sized, drifted, reason: (drifted > 0).then(|| "storage".to_owned()) }
     }
 
+    fn asking(daemon_sets: &[&str]) -> BTreeSet<String> {
+        daemon_sets.iter().map(|&daemon_set| daemon_set.to_owned()).collect()
+    }
+
     #[test]
     fn a_template_is_told_only_of_what_changes_it() {
         let tallies = Tallies::default();
         assert_eq!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true), ["t"]);
         assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true).is_empty());
         assert_eq!(tallies.note("ns/b", Some(("t".to_owned(), tally(2, 1))), || true), ["t"]);
-        let total = tallies.total("t");
+        let total = tallies.total("t", &asking(&["ns/a", "ns/b"])).unwrap();
         assert_eq!((total.daemon_sets, total.sized, total.drifted), (2, 5, 1));
         assert_eq!(total.reason.as_deref(), Some("ns/b: storage"));
         assert_eq!(tallies.note("ns/a", Some(("u".to_owned(), tally(3, 0))), || true), ["t", "u"]);
         assert_eq!(tallies.note("ns/a", None, || true), ["u"]);
-        assert_eq!(tallies.total("u"), Total::default());
+        assert_eq!(tallies.known(), ["ns/b"]);
+    }
+
+    #[test]
+    fn a_total_is_known_once_each_that_asks_has_been_looked_at_and_no_longer_after_another_has_led() {
+        let tallies = Tallies::default();
+        let total = |asking: &BTreeSet<String>| tallies.total("t", asking).map(|total| total.daemon_sets);
+        assert_eq!(total(&asking(&[])), Some(0));
+        assert_eq!(total(&asking(&["ns/a", "ns/b"])), None);
+        tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true);
+        tallies.note("ns/b", Some(("u".to_owned(), tally(3, 0))), || true);
+        assert_eq!(total(&asking(&["ns/a", "ns/b"])), None, "it was looked at for another template");
+        tallies.note("ns/b", Some(("t".to_owned(), tally(3, 0))), || true);
+        assert_eq!(total(&asking(&["ns/a", "ns/b"])), Some(2));
+        assert_eq!(total(&asking(&["ns/a"])), Some(1), "what does not ask any more does not count");
+        tallies.clear();
+        assert_eq!(total(&asking(&["ns/a"])), None);
     }
 
     #[test]
@@ -126,7 +147,7 @@ mod tests {
         tallies.note("ns/a", Some(("t".to_owned(), tally(1, 0))), || true);
         assert_eq!(tallies.note("ns/a", None, || false), ["t"]);
         assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(1, 0))), || false).is_empty());
-        assert_eq!(tallies.total("t"), Total::default());
+        assert!(tallies.known().is_empty());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use kube::{
         Controller,
         controller::{Action, Config as ControllerConfig},
         events::{Event, EventType},
-        reflector::{ObjectRef, ReflectHandle, Store},
+        reflector::{ObjectRef, ReflectHandle},
     },
 };
 use podwright_api::{
@@ -29,7 +29,7 @@ use podwright_core::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, tally::Tally};
+use super::{Context, UNREADY, tally::Tally};
 use crate::{capacity::elections, nodes};
 
 const RETRY: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub(super) async fn run(
     cancel: CancellationToken,
 ) {
     let store = context.sizing.caches.daemon_sets.clone();
-    let asking = asking_for(store.clone());
+    let asking = asking_for(context.clone());
     let elections = elections(context.sizing.leadership.clone());
     Controller::for_shared_stream(daemon_sets, store)
         .with_config(ControllerConfig::default().concurrency(4))
@@ -76,16 +76,10 @@ pub(super) async fn run(
 }
 
 /// The DaemonSets that ask for a template.
-fn asking_for(store: Store<DaemonSet>) -> impl Fn(Arc<FlexDaemonsetTemplate>) -> Vec<ObjectRef<DaemonSet>> {
+fn asking_for(context: Arc<Context>) -> impl Fn(Arc<FlexDaemonsetTemplate>) -> Vec<ObjectRef<DaemonSet>> {
     move |template| {
-        let name = template.name_any();
-        let asks = |daemon_set: &Arc<DaemonSet>| template_of(daemon_set) == Some(name.as_str());
-        store
-            .state()
-            .iter()
-            .filter(|daemon_set| asks(daemon_set))
-            .map(|found| ObjectRef::from_obj(&**found))
-            .collect()
+        let asking = context.asking(&template.name_any());
+        asking.iter().map(|found| ObjectRef::from_obj(&**found)).collect()
     }
 }
 
@@ -102,18 +96,18 @@ async fn reconcile(daemon_set: Arc<DaemonSet>, context: Arc<Context>) -> Result<
     if !context.sizing.leadership.is_current() {
         return Ok(Action::await_change());
     }
-    let namespace = daemon_set.namespace().unwrap_or_default();
-    let key = format!("{namespace}/{}", daemon_set.name_any());
-    // Where admission does not size pods, running ones are not ours to follow up.
-    let ours = daemon_set.metadata.deletion_timestamp.is_none()
-        && registration::admits(&context.sizing.config, &namespace);
-    let asked = template_of(&daemon_set).filter(|_| ours);
+    let key = key_of(&daemon_set);
+    let asked = context.template_of(&daemon_set);
     // A template that is not there changes no running pod; new ones are refused at admission, with the reason.
     let template = asked.and_then(|name| context.sizing.caches.templates.get(&ObjectRef::new(name)));
     let (Some(name), Some(template)) = (asked, template) else {
         context.note(&key, None);
         return Ok(Action::await_change());
     };
+    // Without their nodes it would seem that there are no pods.
+    if !context.is_filled() {
+        return Ok(Action::requeue(UNREADY));
+    }
     if let Err(early) = context.daemon_set_pace.enter(&key) {
         return Ok(Action::requeue(early));
     }
@@ -143,7 +137,26 @@ fn failed(daemon_set: Arc<DaemonSet>, error: &WorkloadError, context: Arc<Contex
     Action::requeue(RETRY)
 }
 
+/// The name by which a DaemonSet is noted.
+pub(super) fn key_of(daemon_set: &DaemonSet) -> String {
+    format!("{}/{}", daemon_set.namespace().unwrap_or_default(), daemon_set.name_any())
+}
+
 impl Context {
+    /// The DaemonSets that ask for a template.
+    pub(super) fn asking(&self, template: &str) -> Vec<Arc<DaemonSet>> {
+        let asks = |daemon_set: &DaemonSet| self.template_of(daemon_set) == Some(template);
+        self.sizing.caches.daemon_sets.state_filter(asks)
+    }
+
+    /// The template that a DaemonSet asks for, if it is ours to follow up: where admission does not size pods, running ones are not.
+    fn template_of<'d>(&self, daemon_set: &'d DaemonSet) -> Option<&'d str> {
+        let namespace = daemon_set.namespace().unwrap_or_default();
+        let ours = daemon_set.metadata.deletion_timestamp.is_none()
+            && registration::admits(&self.sizing.config, &namespace);
+        template_of(daemon_set).filter(|_| ours)
+    }
+
     /// The DaemonSet's running pods as raw JSON, so that what we do not know of is not lost on the way.
     async fn pods(&self, daemon_set: &DaemonSet) -> Result<Vec<Value>, WorkloadError> {
         let namespace = daemon_set.namespace().unwrap_or_default();
@@ -387,6 +400,9 @@ impl Look<'_> {
 
     /// An event is worth having, but not worth failing for.
     async fn tell(&self, kind: EventType, reason: &str, text: String) {
+        if !self.context.sizing.leadership.is_current() {
+            return;
+        }
         let event = Event {
             type_: kind,
             reason: reason.to_owned(),

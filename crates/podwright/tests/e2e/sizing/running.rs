@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{Node, Pod},
+};
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
-use serde_json::json;
+use podwright_api::{flex::FlexDaemonsetTemplate, keys};
+use podwright_lab::Lab;
+use serde_json::{Value, json};
 
-use super::{resources, scene};
-use crate::labs::soon;
+use super::{DAEMON_SET, TEMPLATE, resources, scene};
+use crate::labs::{soon, start};
 
 #[tokio::test]
 async fn pods_follow_their_template_also_while_nodes_keep_changing() {
@@ -49,4 +54,64 @@ async fn pods_follow_their_template_also_while_nodes_keep_changing() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_manager_that_begins_anew_claims_nothing_of_pods_that_it_has_not_looked_at() {
+    let brief = "features: [sizing]\n\
+                 leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}\n\
+                 webhook: {shutdownGrace: 1s}\n";
+    let lab = start(1, brief).await;
+    let namespace = lab.namespace("anew").await.unwrap();
+    if let Err(error) = status_outlives_a_restart(&lab, &namespace).await {
+        panic!("{error:#}\n{}", lab.dump(&namespace).await);
+    }
+}
+
+async fn status_outlives_a_restart(lab: &Lab, namespace: &str) -> anyhow::Result<()> {
+    let client = lab.client()?;
+    let (pods, daemon_sets, templates): (Api<Pod>, Api<DaemonSet>, Api<FlexDaemonsetTemplate>) = (
+        Api::namespaced(client.clone(), namespace),
+        Api::namespaced(client.clone(), namespace),
+        Api::all(client.clone()),
+    );
+    lab.apply(namespace, TEMPLATE).await?;
+    // Made before their DaemonSet asks for the template, its pods cannot be resized.
+    let mut daemon_set: Value = serde_saphyr::from_str(DAEMON_SET)?;
+    let annotations = std::mem::take(&mut daemon_set["metadata"]["annotations"]);
+    lab.apply(namespace, &daemon_set.to_string()).await?;
+    soon(|| async {
+        let running = pods.list(&ListParams::default().fields("status.phase=Running")).await?.items.len();
+        anyhow::ensure!(running == 3, "{running} of 3 pods run");
+        Ok(())
+    })
+    .await?;
+    let asks = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+    daemon_sets.patch("example-daemonset", &PatchParams::default(), &asks).await?;
+    let name = annotations[keys::RESOURCE_TEMPLATE].as_str().unwrap_or_default();
+    // What is told of the template as it is now.
+    let told = || {
+        soon(|| async {
+            let template = serde_json::to_value(templates.get(name).await?)?;
+            let status = &template["status"];
+            anyhow::ensure!(
+                status["observedGeneration"] == template["metadata"]["generation"] && status["drifted"] == 3,
+                "{status}"
+            );
+            Ok(status.clone())
+        })
+    };
+    let before = told().await?;
+    let replica = lab.replica(0)?;
+    replica.terminate().await?;
+    // So that there is something to write for whoever comes next.
+    let figure = Patch::Merge(json!({"spec": {"cpuPercentage": 20}}));
+    templates.patch(name, &PatchParams::default(), &figure).await?;
+    replica.start().await?;
+    let after = told().await?;
+    for condition in 0..2 {
+        let since = |status: &Value| status["conditions"][condition]["lastTransitionTime"].clone();
+        assert_eq!(since(&after), since(&before), "{after}");
+    }
+    Ok(())
 }

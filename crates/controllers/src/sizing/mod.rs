@@ -32,7 +32,7 @@ use prometheus_client::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::tally::{Replacements, Tallies, Tally};
+use self::tally::{Identity, Replacements, Tallies, Tally};
 use crate::{caches::Caches, pace::Pace};
 
 /// How long to wait for caches that are not filled yet.
@@ -131,9 +131,22 @@ impl Context {
     }
 
     fn is_there(&self, daemon_set: &str) -> bool {
-        daemon_set.split_once('/').is_some_and(|(namespace, name)| {
-            self.sizing.caches.daemon_sets.get(&ObjectRef::new(name).within(namespace)).is_some()
-        })
+        self.known(daemon_set).is_some()
+    }
+
+    /// Whether we still lead and it is still there.
+    fn is_ours(&self, daemon_set: &Identity) -> bool {
+        self.sizing.leadership.is_current() && self.lives(daemon_set)
+    }
+
+    /// Whether it is there, and not another of its name.
+    fn lives(&self, (daemon_set, uid): &Identity) -> bool {
+        self.known(daemon_set).is_some_and(|known| known.metadata.uid.as_ref() == Some(uid))
+    }
+
+    fn known(&self, daemon_set: &str) -> Option<Arc<DaemonSet>> {
+        let (namespace, name) = daemon_set.split_once('/')?;
+        self.sizing.caches.daemon_sets.get(&ObjectRef::new(name).within(namespace))
     }
 
     /// Whether it is known which DaemonSets and nodes there are. Not asked of the stores themselves: one that several wait for wakes
@@ -148,6 +161,7 @@ impl Context {
         while let Some(leads) = cancel.run_until_cancelled(leadership.changed()).await {
             if !leads {
                 self.tallies.clear();
+                self.replacements.retain(|_| false);
             }
         }
     }
@@ -162,8 +176,8 @@ impl Context {
             let gone = gone.map_or_else(|| self.tallies.known(), |daemon_set| vec![daemon_set]);
             for daemon_set in gone.iter().filter(|daemon_set| !self.is_there(daemon_set)) {
                 self.note(daemon_set, None);
-                self.replacements.over(daemon_set);
             }
+            self.replacements.retain(|daemon_set| self.lives(daemon_set));
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// What one DaemonSet's pods look like.
@@ -76,26 +76,47 @@ impl Tallies {
     }
 }
 
+/// A DaemonSet by namespace and name, and by its uid: another may take its name.
+pub(super) type Identity = (String, String);
+
 /// Which pods each DaemonSet had when one of them was last replaced: any other has been made since.
 #[derive(Debug, Default)]
-pub(super) struct Replacements(Mutex<HashMap<String, HashSet<String>>>);
+pub(super) struct Replacements(Mutex<HashMap<Identity, HashSet<String>>>);
 
 impl Replacements {
     /// A pod of the DaemonSet is being replaced, which has these.
-    pub(super) fn began<'p>(&self, daemon_set: &str, uids: impl Iterator<Item = &'p str>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(daemon_set.to_owned()).or_default().extend(uids.map(str::to_owned));
+    ///
+    /// Whoever replaces it may be slower than the news that the DaemonSet is gone. So `is_there` is asked while nobody else can
+    /// forget anything: if it still is then, the news comes afterwards.
+    pub(super) fn began<'p>(
+        &self,
+        daemon_set: &Identity,
+        uids: impl Iterator<Item = &'p str>,
+        is_there: impl FnOnce() -> bool,
+    ) {
+        let mut all = self.lock();
+        if is_there() {
+            all.entry(daemon_set.clone()).or_default().extend(uids.map(str::to_owned));
+        }
     }
 
     /// Whether the pod was made after the first replacement.
-    pub(super) fn made(&self, daemon_set: &str, uid: &str) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(daemon_set).is_some_and(|known| !known.contains(uid))
+    pub(super) fn made(&self, daemon_set: &Identity, uid: &str) -> bool {
+        self.lock().get(daemon_set).is_some_and(|known| !known.contains(uid))
     }
 
     /// There is nothing more to replace.
-    pub(super) fn over(&self, daemon_set: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(daemon_set);
+    pub(super) fn over(&self, daemon_set: &Identity) {
+        self.lock().remove(daemon_set);
+    }
+
+    /// Forgets all others.
+    pub(super) fn retain(&self, is_there: impl Fn(&Identity) -> bool) {
+        self.lock().retain(|daemon_set, _| is_there(daemon_set));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Identity, HashSet<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,14 +171,28 @@ mod tests {
         assert!(tallies.known().is_empty());
     }
 
+    fn identity(uid: &str) -> Identity {
+        ("ns/a".to_owned(), uid.to_owned())
+    }
+
     #[test]
     fn a_pod_counts_as_made_by_a_replacement_only_if_it_was_not_there_before() {
-        let replacements = Replacements::default();
-        assert!(!replacements.made("ns/a", "1"));
-        replacements.began("ns/a", ["1", "2"].into_iter());
-        assert!(!replacements.made("ns/a", "2") && replacements.made("ns/a", "3"));
-        assert!(!replacements.made("ns/b", "3"));
-        replacements.over("ns/a");
-        assert!(!replacements.made("ns/a", "3"));
+        let (replacements, ours) = (Replacements::default(), identity("x"));
+        assert!(!replacements.made(&ours, "1"));
+        replacements.began(&ours, ["1", "2"].into_iter(), || true);
+        assert!(!replacements.made(&ours, "2") && replacements.made(&ours, "3"));
+        replacements.over(&ours);
+        assert!(!replacements.made(&ours, "3"));
+    }
+
+    #[test]
+    fn a_daemon_set_does_not_inherit_the_replacements_of_one_that_had_its_name() {
+        let (replacements, former, new) = (Replacements::default(), identity("x"), identity("y"));
+        replacements.began(&former, ["1"].into_iter(), || true);
+        assert!(!replacements.made(&new, "2"));
+        replacements.retain(|daemon_set| *daemon_set == new);
+        // A look at the former ends late.
+        replacements.began(&former, ["1"].into_iter(), || false);
+        assert!(!replacements.made(&former, "2") && replacements.lock().is_empty());
     }
 }

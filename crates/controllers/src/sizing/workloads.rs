@@ -29,7 +29,10 @@ use podwright_core::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, UNREADY, tally::Tally};
+use super::{
+    Context, UNREADY,
+    tally::{Identity, Tally},
+};
 use crate::{capacity::elections, nodes};
 
 const RETRY: Duration = Duration::from_secs(5);
@@ -112,8 +115,13 @@ async fn reconcile(daemon_set: Arc<DaemonSet>, context: Arc<Context>) -> Result<
         return Ok(Action::requeue(early));
     }
     let pods = context.pods(&daemon_set).await?;
-    let look =
-        Look { context: &context, daemon_set: &daemon_set, key: &key, template: name, spec: &template.spec };
+    let look = Look {
+        context: &context,
+        daemon_set: &daemon_set,
+        identity: (key.clone(), daemon_set.uid().unwrap_or_default()),
+        template: name,
+        spec: &template.spec,
+    };
     let (tally, action) = look.at(pods).await?;
     let text = tally.reason.as_ref().map(|reason| {
         let count = tally.drifted;
@@ -188,7 +196,7 @@ impl Context {
 struct Look<'a> {
     context: &'a Context,
     daemon_set: &'a DaemonSet,
-    key: &'a str,
+    identity: Identity,
     template: &'a str,
     spec: &'a FlexDaemonsetTemplateSpec,
 }
@@ -357,10 +365,10 @@ impl Look<'_> {
     async fn replace(&self, pods: &[Value], replaceable: &[&Value]) -> Result<bool, WorkloadError> {
         let replacements = &self.context.replacements;
         if self.spec.on_drift != OnDrift::Recreate || replaceable.is_empty() {
-            replacements.over(self.key);
+            replacements.over(&self.identity);
             return Ok(false);
         }
-        let came_back = |pod: &&Value| replacements.made(self.key, uid_of(pod)) && !is_sized(pod);
+        let came_back = |pod: &&Value| replacements.made(&self.identity, uid_of(pod)) && !is_sized(pod);
         if let Some(pod) = replaceable.iter().copied().find(came_back) {
             let text =
                 format!("{} was replaced and still has no share; no more pods are replaced", name_of(pod));
@@ -384,7 +392,8 @@ impl Look<'_> {
             let params = DeleteParams { preconditions, ..DeleteParams::default() };
             match self.api().delete(name_of(pod), &params).await {
                 Ok(_) => {
-                    replacements.began(self.key, pods.iter().map(uid_of));
+                    let is_there = || self.context.is_ours(&self.identity);
+                    replacements.began(&self.identity, pods.iter().map(uid_of), is_there);
                     self.context.sizing.metrics.did("recreate");
                 }
                 Err(kube::Error::Api(gone)) if matches!(gone.code, 404 | 409) => {}

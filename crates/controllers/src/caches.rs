@@ -1,6 +1,6 @@
 //! One watch of each kind that we look at, shared by admission and all controllers, each object pruned to what is looked at.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::{
@@ -12,7 +12,7 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
-        reflector::{self, ReflectHandle, Store, store::Writer},
+        reflector::{self, ObjectRef, ReflectHandle, Store, store::Writer},
         watcher,
     },
 };
@@ -83,6 +83,9 @@ where
     }
 
     /// Watches objects of a kind that a user has defined: one that cannot be read must not keep us from all others.
+    ///
+    /// It is as if it were not there, also if it could be read before. So all replicas know the same, whenever they started, and
+    /// nothing is done for ever by a form of it that nobody can see any more.
     async fn run_custom(
         self,
         client: Client,
@@ -90,9 +93,12 @@ where
         synced: Gate,
         cancel: CancellationToken,
     ) {
+        let known = self.writer.as_reader();
         let events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
             .default_backoff()
-            .filter_map(|event| std::future::ready(event.map(readable).transpose()));
+            .filter_map(move |event| {
+                std::future::ready(event.map(|event| readable_or_gone(event, &known)).transpose())
+            });
         self.follow(events, prune_metadata, told, synced, cancel).await;
     }
 
@@ -143,6 +149,23 @@ pub(crate) fn readable<K: Resource<DynamicType = ()>>(
         watcher::Event::Init => watcher::Event::Init,
         watcher::Event::InitDone => watcher::Event::InitDone,
     })
+}
+
+/// The event without the guard. An object that cannot be read is gone, if it is known; else there is no event.
+fn readable_or_gone<K: Resource<DynamicType = ()> + Clone>(
+    event: watcher::Event<DeserializeGuard<K>>,
+    known: &Store<K>,
+) -> Option<watcher::Event<K>> {
+    // Of those that are listed anew only what can be read is known in the end.
+    let key = match &event {
+        watcher::Event::Apply(object) | watcher::Event::Delete(object) => {
+            let key = ObjectRef::new(&object.name_any());
+            Some(object.namespace().iter().fold(key, |key, namespace| key.within(namespace)))
+        }
+        _ => None,
+    };
+    readable(event)
+        .or_else(|| known.get(&key?).map(|last| watcher::Event::Delete(Arc::unwrap_or_clone(last))))
 }
 
 /// The watch of nodes, and what it fills.
@@ -301,6 +324,32 @@ mod tests {
         good["spec"] = json!({"cpuPercentage": 1, "memoryPercentage": 2, "storagePercentage": 3});
         assert!(matches!(event(good), Some(watcher::Event::InitApply(_))));
         assert!(readable::<Node>(watcher::Event::Init).is_some());
+    }
+
+    fn rule(spec: serde_json::Value) -> DeserializeGuard<PodDistributor> {
+        let rule = json!({"apiVersion": "x", "kind": "PodDistributor", "metadata": {"name": "r", "namespace": "ns"}, "spec": spec});
+        serde_json::from_value(rule).unwrap()
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_any_more_is_gone_and_so_is_one_that_is_deleted_in_that_state() {
+        for gone in [watcher::Event::Apply, watcher::Event::Delete] {
+            let (store, mut writer) = reflector::store::<PodDistributor>();
+            let mut follow = |event| {
+                let event = readable_or_gone(event, &store);
+                if let Some(event) = &event {
+                    writer.apply_watcher_event(event);
+                }
+                (event.is_some(), store.len())
+            };
+            let unreadable = || rule(json!(7));
+            assert_eq!(follow(gone(unreadable())), (false, 0), "it was never known");
+            let readable = rule(json!({"target": {"kind": "Deployment", "name": "web"}, "distribution": []}));
+            assert!(readable.0.is_ok(), "{readable:?}");
+            assert_eq!(follow(watcher::Event::Apply(readable)), (true, 1));
+            assert_eq!(follow(watcher::Event::InitApply(unreadable())), (false, 1));
+            assert_eq!(follow(gone(unreadable())), (true, 0));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod capacity;
 pub mod distribution;
 pub mod lookups;
 mod nodes;
+mod pace;
 pub mod registration;
 pub mod rollout;
 pub mod sizing;

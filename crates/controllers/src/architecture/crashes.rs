@@ -43,16 +43,14 @@ async fn look(context: Arc<Context>, told: Arc<Told>, event: Event) {
     let about = event.involved_object;
     let (Some(namespace), Some(name), Some(uid)) = (about.namespace, about.name, about.uid) else { return };
     // The event may come before the status that it is about: then the next one is as good.
-    if context.architecture.leadership.is_current()
-        && !told.knows(&uid)
-        && context.look(&namespace, &name, &uid).await
-    {
-        told.note(&uid);
+    if context.architecture.leadership.is_current() {
+        told.once(&uid, context.look(&namespace, &name, &uid)).await;
     }
 }
 
 impl Context {
-    /// Tells what is wrong, if it is the architecture. Gives whether there was anything to look at.
+    /// Tells what is wrong, if it is the architecture. Gives whether that is done: there was something to look at, and whatever
+    /// there was to tell has been told.
     async fn look(&self, namespace: &str, name: &str, uid: &str) -> bool {
         let raw = match self.read(namespace, name).await {
             Ok(Some(raw)) => raw,
@@ -90,9 +88,11 @@ impl Context {
             let image = image_of(&view, &status.name).unwrap_or(&status.image);
             let container = CrashingContainer { name: &status.name, image, said: &said };
             let Some(text) = diagnose(container, &node, &kind, known.as_deref(), &rules) else { continue };
+            if !self.tell(&pod, EventType::Warning, "WrongArchitecture", &text).await {
+                return false;
+            }
             self.architecture.metrics.mismatches.inc();
             tracing::info!(pod = %format!("{namespace}/{name}"), "{text}");
-            self.tell(&pod, EventType::Warning, "WrongArchitecture", &text).await;
         }
         !failing.is_empty()
     }

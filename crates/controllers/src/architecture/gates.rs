@@ -158,9 +158,8 @@ fn pause(waited: Duration) -> Duration {
 
 impl Gates {
     async fn tell_once(&self, meta: &Meta, kind: EventType, reason: &str, text: impl FnOnce() -> String) {
-        if self.told.first(&format!("{} {reason}", meta.uid().unwrap_or_default())) {
-            self.context.tell(meta, kind, reason, &text()).await;
-        }
+        let key = format!("{} {reason}", meta.uid().unwrap_or_default());
+        self.told.once(&key, async { self.context.tell(meta, kind, reason, &text()).await }).await;
     }
 }
 

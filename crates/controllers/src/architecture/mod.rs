@@ -151,10 +151,16 @@ impl Context {
         }
     }
 
-    /// An event is worth having, but not worth failing for.
-    async fn tell<K: Resource<DynamicType = ()>>(&self, pod: &K, kind: EventType, reason: &str, text: &str) {
+    /// An event is worth having, but not worth failing for. Gives whether it was published.
+    async fn tell<K: Resource<DynamicType = ()>>(
+        &self,
+        pod: &K,
+        kind: EventType,
+        reason: &str,
+        text: &str,
+    ) -> bool {
         if !self.architecture.leadership.is_current() {
-            return;
+            return false;
         }
         let event = Event {
             type_: kind,
@@ -163,9 +169,11 @@ impl Context {
             action: "PlaceByArchitecture".to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.recorder.publish(&event, &pod.object_ref(&())).await {
+        let published = self.recorder.publish(&event, &pod.object_ref(&())).await;
+        if let Err(error) = &published {
             tracing::warn!(%error, reason, "failed to publish an event");
         }
+        published.is_ok()
     }
 }
 

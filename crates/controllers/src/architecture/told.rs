@@ -20,23 +20,19 @@ impl Told {
         Self { lasts, keys: Mutex::default() }
     }
 
-    /// Whether this is the first time in a while, and remembers it.
-    pub(super) fn first(&self, key: &str) -> bool {
-        let first = !self.knows(key);
-        if first {
+    /// Tells it, unless that has been done. What could not be told is not remembered, so that it is tried again.
+    pub(super) async fn once(&self, key: &str, tell: impl Future<Output = bool>) {
+        if !self.knows(key) && tell.await {
             self.note(key);
         }
-        first
     }
 
-    /// Whether it is remembered.
-    pub(super) fn knows(&self, key: &str) -> bool {
+    fn knows(&self, key: &str) -> bool {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.get(key).is_some_and(|since| since.elapsed() < self.lasts)
     }
 
-    /// Remembers it.
-    pub(super) fn note(&self, key: &str) {
+    fn note(&self, key: &str) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if keys.len() >= REMEMBERED {
             keys.clear();
@@ -47,13 +43,33 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
-    #[test]
-    fn a_key_is_new_once_and_again_when_it_is_forgotten() {
+    /// How often one of the keys was tried to be told.
+    async fn tries(told: &Told, keys: &[&str], succeeds: bool) -> usize {
+        let tries = Cell::new(0);
+        for key in keys {
+            let tell = async {
+                tries.set(tries.get() + 1);
+                succeeds
+            };
+            told.once(key, tell).await;
+        }
+        tries.get()
+    }
+
+    #[tokio::test]
+    async fn a_key_is_told_once_and_again_when_it_is_forgotten() {
+        assert_eq!(tries(&Told::new(Duration::from_hours(1)), &["a", "b", "a"], true).await, 2);
+        assert_eq!(tries(&Told::new(Duration::ZERO), &["a", "a"], true).await, 2);
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_told_is_tried_again() {
         let told = Told::new(Duration::from_hours(1));
-        assert!(told.first("a") && told.first("b") && !told.first("a"));
-        let brief = Told::new(Duration::ZERO);
-        assert!(brief.first("a") && brief.first("a"));
+        assert_eq!(tries(&told, &["a", "a"], false).await, 2);
+        assert_eq!(tries(&told, &["a", "a"], true).await, 1);
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
 };
 
 use podwright_core::distribution::{History, Plan};
@@ -20,25 +19,11 @@ pub struct Memory(Mutex<HashMap<RuleKey, Remembered>>);
 #[derive(Debug, Default)]
 struct Remembered {
     history: History,
-    /// When it was last looked after.
-    entered: Option<Instant>,
     /// Entries that metrics show.
     shown: HashSet<String>,
 }
 
 impl Memory {
-    /// Begins to look after a rule, unless that has been done within the pause: then it tells how much of it is left.
-    pub(super) fn enter(&self, key: &RuleKey, pause: Duration) -> Result<(), Duration> {
-        let mut all = self.lock();
-        let entered = &mut all.entry(key.clone()).or_default().entered;
-        let left = entered.map_or(Duration::ZERO, |entered| pause.saturating_sub(entered.elapsed()));
-        if !left.is_zero() {
-            return Err(left);
-        }
-        *entered = Some(Instant::now());
-        Ok(())
-    }
-
     pub(super) fn history(&self, key: &RuleKey) -> History {
         self.lock().get(key).map(|known| known.history.clone()).unwrap_or_default()
     }
@@ -74,24 +59,4 @@ impl Memory {
 
 fn labels((namespace, rule): &RuleKey, entry: &str) -> EntryLabels {
     EntryLabels { namespace: namespace.clone(), rule: rule.clone(), entry: entry.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_is_looked_after_again_only_after_a_pause_however_often_it_is_asked_for() {
-        let memory = Memory::default();
-        let key = ("apps".to_owned(), "web".to_owned());
-        let pause = Duration::from_millis(40);
-        assert_eq!(memory.enter(&key, pause), Ok(()));
-        let mut refused = 0;
-        while let Err(left) = memory.enter(&key, pause) {
-            assert!(left <= pause);
-            refused += 1;
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(refused > 0, "asking again does not put it off for ever");
-    }
 }

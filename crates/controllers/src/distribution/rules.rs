@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Distribution, census, enact};
-use crate::{capacity::elections, nodes};
+use super::{Distribution, census, enact, memory::RuleKey};
+use crate::{capacity::elections, nodes, pace::Pace};
 
 const RETRY: Duration = Duration::from_secs(3);
 /// Many pods change at a time: a rule is looked after no more often than this, and no less when there is cause.
@@ -41,6 +41,7 @@ const CONCURRENCY: u16 = 8;
 pub(super) struct Context {
     pub(super) distribution: Distribution,
     pub(super) recorder: Recorder,
+    pace: Pace<RuleKey>,
 }
 
 pub(super) async fn run(
@@ -54,8 +55,8 @@ pub(super) async fn run(
     let store = distribution.census.caches.rules.clone();
     let concerned = concerned_rules(pods, distribution.census.clone());
     let elections = elections(distribution.leadership.clone());
-    let context =
-        Arc::new(Context { recorder: Recorder::new(distribution.client.clone(), reporter), distribution });
+    let recorder = Recorder::new(distribution.client.clone(), reporter);
+    let context = Arc::new(Context { distribution, recorder, pace: Pace::new(PAUSE) });
     let known_nodes = context.distribution.census.caches.nodes.clone();
     Controller::for_shared_stream(changes, store)
         .with_config(ControllerConfig::default().concurrency(CONCURRENCY))
@@ -113,7 +114,7 @@ async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result
     if !readiness.unmet().is_empty() {
         return Ok(Action::requeue(UNREADY));
     }
-    if let Err(early) = memory.enter(&key, PAUSE) {
+    if let Err(early) = context.pace.enter(&key) {
         return Ok(Action::requeue(early));
     }
     let rule = census::rule(&object);

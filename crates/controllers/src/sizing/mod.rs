@@ -12,7 +12,7 @@ mod tally;
 mod templates;
 mod workloads;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Node};
 use kube::{
@@ -23,7 +23,7 @@ use kube::{
     },
 };
 use podwright_api::{config::Config, flex::FlexDaemonsetTemplate};
-use podwright_runtime::lease::Leadership;
+use podwright_runtime::{lease::Leadership, probes::Readiness};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -32,8 +32,11 @@ use prometheus_client::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::tally::{Replacements, Tallies, Tally};
-use crate::caches::Caches;
+use self::tally::{Identity, Replacements, Tallies, Tally};
+use crate::{caches::Caches, pace::Pace};
+
+/// How long to wait for caches that are not filled yet.
+const UNREADY: Duration = Duration::from_millis(500);
 
 /// What the controllers work with.
 pub struct Sizing {
@@ -45,6 +48,8 @@ pub struct Sizing {
     pub leadership: Leadership,
     /// What is known of the cluster.
     pub caches: Caches,
+    /// Whether all of it is known.
+    pub readiness: Readiness,
     /// What is counted.
     pub metrics: SizingMetrics,
 }
@@ -103,6 +108,10 @@ struct Context {
     sizing: Sizing,
     tallies: Tallies,
     replacements: Replacements,
+    /// How often each DaemonSet is looked at.
+    daemon_set_pace: Pace<String>,
+    /// How often each template's status is written.
+    template_pace: Pace<String>,
     recorder: Recorder,
     /// Told the names of templates whose tally has changed.
     tallied: mpsc::UnboundedSender<String>,
@@ -111,7 +120,8 @@ struct Context {
 impl Context {
     /// Notes what a DaemonSet's pods look like; whether that is news.
     fn note(&self, daemon_set: &str, tally: Option<(String, Tally)>) -> bool {
-        let changed = self.tallies.note(daemon_set, tally, || self.is_there(daemon_set));
+        let counts = || self.sizing.leadership.is_current() && self.is_there(daemon_set);
+        let changed = self.tallies.note(daemon_set, tally, counts);
         let news = !changed.is_empty();
         for template in changed {
             // Whoever listens ends with us.
@@ -121,9 +131,39 @@ impl Context {
     }
 
     fn is_there(&self, daemon_set: &str) -> bool {
-        daemon_set.split_once('/').is_some_and(|(namespace, name)| {
-            self.sizing.caches.daemon_sets.get(&ObjectRef::new(name).within(namespace)).is_some()
-        })
+        self.known(daemon_set).is_some()
+    }
+
+    /// Whether we still lead and it is still there.
+    fn is_ours(&self, daemon_set: &Identity) -> bool {
+        self.sizing.leadership.is_current() && self.lives(daemon_set)
+    }
+
+    /// Whether it is there, and not another of its name.
+    fn lives(&self, (daemon_set, uid): &Identity) -> bool {
+        self.known(daemon_set).is_some_and(|known| known.metadata.uid.as_ref() == Some(uid))
+    }
+
+    fn known(&self, daemon_set: &str) -> Option<Arc<DaemonSet>> {
+        let (namespace, name) = daemon_set.split_once('/')?;
+        self.sizing.caches.daemon_sets.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// Whether it is known which DaemonSets and nodes there are. Not asked of the stores themselves: one that several wait for wakes
+    /// only the last of them.
+    fn is_filled(&self) -> bool {
+        self.sizing.readiness.unmet().is_empty()
+    }
+
+    /// Forgets what was seen whenever another replica takes the lead.
+    async fn follow_terms(self: Arc<Self>, cancel: CancellationToken) {
+        let mut leadership = self.sizing.leadership.clone();
+        while let Some(leads) = cancel.run_until_cancelled(leadership.changed()).await {
+            if !leads {
+                self.tallies.clear();
+                self.replacements.retain(|_| false);
+            }
+        }
     }
 
     /// Forgets DaemonSets that are gone.
@@ -136,8 +176,8 @@ impl Context {
             let gone = gone.map_or_else(|| self.tallies.known(), |daemon_set| vec![daemon_set]);
             for daemon_set in gone.iter().filter(|daemon_set| !self.is_there(daemon_set)) {
                 self.note(daemon_set, None);
-                self.replacements.over(daemon_set);
             }
+            self.replacements.retain(|daemon_set| self.lives(daemon_set));
         }
     }
 }
@@ -152,12 +192,15 @@ impl Sizing {
             sizing: self,
             tallies: Tallies::default(),
             replacements: Replacements::default(),
+            daemon_set_pace: Pace::new(workloads::PAUSE),
+            template_pace: Pace::new(templates::PAUSE),
             recorder,
             tallied,
         });
         let Changes { nodes, daemon_sets, deleted_daemon_sets, templates, own_templates } = changes;
         tokio::join!(
             context.clone().forget(deleted_daemon_sets, cancel.clone()),
+            context.clone().follow_terms(cancel.clone()),
             workloads::run(context.clone(), nodes, daemon_sets, templates, cancel.clone()),
             templates::run(context, own_templates, told, cancel),
         );

@@ -1,6 +1,6 @@
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::{Mutex, PoisonError},
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// What one DaemonSet's pods look like.
@@ -56,45 +56,67 @@ impl Tallies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// A template's DaemonSets together.
-    pub(super) fn total(&self, template: &str) -> Total {
+    /// The DaemonSets that ask for a template together; none until each of them has been looked at.
+    pub(super) fn total(&self, template: &str, asking: &BTreeSet<String>) -> Option<Total> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ours: BTreeMap<&String, &Tally> = all
-            .iter()
-            .filter(|(_, (name, _))| name == template)
-            .map(|(key, (_, tally))| (key, tally))
-            .collect();
-        ours.into_iter().fold(Total::default(), |mut total, (daemon_set, tally)| {
+        asking.iter().try_fold(Total::default(), |mut total, daemon_set| {
+            let (_, tally) = all.get(daemon_set).filter(|(looked_at_for, _)| looked_at_for == template)?;
             total.daemon_sets += 1;
             total.sized += tally.sized;
             total.drifted += tally.drifted;
             let reason = tally.reason.as_ref().map(|reason| format!("{daemon_set}: {reason}"));
             total.reason = total.reason.or(reason);
-            total
+            Some(total)
         })
+    }
+
+    /// Forgets everything: from now on another replica looks.
+    pub(super) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
+/// A DaemonSet by namespace and name, and by its uid: another may take its name.
+pub(super) type Identity = (String, String);
+
 /// Which pods each DaemonSet had when one of them was last replaced: any other has been made since.
 #[derive(Debug, Default)]
-pub(super) struct Replacements(Mutex<HashMap<String, HashSet<String>>>);
+pub(super) struct Replacements(Mutex<HashMap<Identity, HashSet<String>>>);
 
 impl Replacements {
     /// A pod of the DaemonSet is being replaced, which has these.
-    pub(super) fn began<'p>(&self, daemon_set: &str, uids: impl Iterator<Item = &'p str>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(daemon_set.to_owned()).or_default().extend(uids.map(str::to_owned));
+    ///
+    /// Whoever replaces it may be slower than the news that the DaemonSet is gone. So `is_there` is asked while nobody else can
+    /// forget anything: if it still is then, the news comes afterwards.
+    pub(super) fn began<'p>(
+        &self,
+        daemon_set: &Identity,
+        uids: impl Iterator<Item = &'p str>,
+        is_there: impl FnOnce() -> bool,
+    ) {
+        let mut all = self.lock();
+        if is_there() {
+            all.entry(daemon_set.clone()).or_default().extend(uids.map(str::to_owned));
+        }
     }
 
     /// Whether the pod was made after the first replacement.
-    pub(super) fn made(&self, daemon_set: &str, uid: &str) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(daemon_set).is_some_and(|known| !known.contains(uid))
+    pub(super) fn made(&self, daemon_set: &Identity, uid: &str) -> bool {
+        self.lock().get(daemon_set).is_some_and(|known| !known.contains(uid))
     }
 
     /// There is nothing more to replace.
-    pub(super) fn over(&self, daemon_set: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(daemon_set);
+    pub(super) fn over(&self, daemon_set: &Identity) {
+        self.lock().remove(daemon_set);
+    }
+
+    /// Forgets all others.
+    pub(super) fn retain(&self, is_there: impl Fn(&Identity) -> bool) {
+        self.lock().retain(|daemon_set, _| is_there(daemon_set));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Identity, HashSet<String>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,18 +128,38 @@ mod tests {
         Tally { sized, drifted, reason: (drifted > 0).then(|| "storage".to_owned()) }
     }
 
+    fn asking(daemon_sets: &[&str]) -> BTreeSet<String> {
+        daemon_sets.iter().map(|&daemon_set| daemon_set.to_owned()).collect()
+    }
+
     #[test]
     fn a_template_is_told_only_of_what_changes_it() {
         let tallies = Tallies::default();
         assert_eq!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true), ["t"]);
         assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true).is_empty());
         assert_eq!(tallies.note("ns/b", Some(("t".to_owned(), tally(2, 1))), || true), ["t"]);
-        let total = tallies.total("t");
+        let total = tallies.total("t", &asking(&["ns/a", "ns/b"])).unwrap();
         assert_eq!((total.daemon_sets, total.sized, total.drifted), (2, 5, 1));
         assert_eq!(total.reason.as_deref(), Some("ns/b: storage"));
         assert_eq!(tallies.note("ns/a", Some(("u".to_owned(), tally(3, 0))), || true), ["t", "u"]);
         assert_eq!(tallies.note("ns/a", None, || true), ["u"]);
-        assert_eq!(tallies.total("u"), Total::default());
+        assert_eq!(tallies.known(), ["ns/b"]);
+    }
+
+    #[test]
+    fn a_total_is_known_once_each_that_asks_has_been_looked_at_and_no_longer_after_another_has_led() {
+        let tallies = Tallies::default();
+        let total = |asking: &BTreeSet<String>| tallies.total("t", asking).map(|total| total.daemon_sets);
+        assert_eq!(total(&asking(&[])), Some(0));
+        assert_eq!(total(&asking(&["ns/a", "ns/b"])), None);
+        tallies.note("ns/a", Some(("t".to_owned(), tally(3, 0))), || true);
+        tallies.note("ns/b", Some(("u".to_owned(), tally(3, 0))), || true);
+        assert_eq!(total(&asking(&["ns/a", "ns/b"])), None, "it was looked at for another template");
+        tallies.note("ns/b", Some(("t".to_owned(), tally(3, 0))), || true);
+        assert_eq!(total(&asking(&["ns/a", "ns/b"])), Some(2));
+        assert_eq!(total(&asking(&["ns/a"])), Some(1), "what does not ask any more does not count");
+        tallies.clear();
+        assert_eq!(total(&asking(&["ns/a"])), None);
     }
 
     #[test]
@@ -126,17 +168,31 @@ mod tests {
         tallies.note("ns/a", Some(("t".to_owned(), tally(1, 0))), || true);
         assert_eq!(tallies.note("ns/a", None, || false), ["t"]);
         assert!(tallies.note("ns/a", Some(("t".to_owned(), tally(1, 0))), || false).is_empty());
-        assert_eq!(tallies.total("t"), Total::default());
+        assert!(tallies.known().is_empty());
+    }
+
+    fn identity(uid: &str) -> Identity {
+        ("ns/a".to_owned(), uid.to_owned())
     }
 
     #[test]
     fn a_pod_counts_as_made_by_a_replacement_only_if_it_was_not_there_before() {
-        let replacements = Replacements::default();
-        assert!(!replacements.made("ns/a", "1"));
-        replacements.began("ns/a", ["1", "2"].into_iter());
-        assert!(!replacements.made("ns/a", "2") && replacements.made("ns/a", "3"));
-        assert!(!replacements.made("ns/b", "3"));
-        replacements.over("ns/a");
-        assert!(!replacements.made("ns/a", "3"));
+        let (replacements, ours) = (Replacements::default(), identity("x"));
+        assert!(!replacements.made(&ours, "1"));
+        replacements.began(&ours, ["1", "2"].into_iter(), || true);
+        assert!(!replacements.made(&ours, "2") && replacements.made(&ours, "3"));
+        replacements.over(&ours);
+        assert!(!replacements.made(&ours, "3"));
+    }
+
+    #[test]
+    fn a_daemon_set_does_not_inherit_the_replacements_of_one_that_had_its_name() {
+        let (replacements, former, new) = (Replacements::default(), identity("x"), identity("y"));
+        replacements.began(&former, ["1"].into_iter(), || true);
+        assert!(!replacements.made(&new, "2"));
+        replacements.retain(|daemon_set| *daemon_set == new);
+        // A look at the former ends late.
+        replacements.began(&former, ["1"].into_iter(), || false);
+        assert!(!replacements.made(&former, "2") && replacements.lock().is_empty());
     }
 }

@@ -9,7 +9,7 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::{
         Controller,
-        controller::{Action, Config as ControllerConfig},
+        controller::Action,
         reflector::{ObjectRef, ReflectHandle},
     },
 };
@@ -19,12 +19,15 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, tally::Total};
+use super::{Context, UNREADY, tally::Total, workloads::key_of};
 use crate::capacity::elections;
 
 const RETRY: Duration = Duration::from_secs(5);
-/// Many pods change at a time: the status is written once for all of them.
-const SETTLE: Duration = Duration::from_millis(500);
+/// Many pods change at a time: the status is written no more often than this.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
+/// When to look again while a DaemonSet has not been looked at. It may go before it is, or ask for something else, of which nobody
+/// tells us.
+const UNSEEN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     context: Arc<Context>,
@@ -40,7 +43,6 @@ pub(super) async fn run(
     let store = context.sizing.caches.templates.clone();
     let elections = elections(context.sizing.leadership.clone());
     Controller::for_shared_stream(changes, store)
-        .with_config(ControllerConfig::default().debounce(SETTLE))
         .reconcile_on(tallied)
         .reconcile_all_on(elections)
         .graceful_shutdown_on(cancel.cancelled_owned())
@@ -56,10 +58,21 @@ async fn reconcile(
     if !context.sizing.leadership.is_current() {
         return Ok(Action::await_change());
     }
+    if !context.is_filled() {
+        return Ok(Action::requeue(UNREADY));
+    }
     let name = template.name_any();
-    let status = status(&template, &context.tallies.total(&name));
+    let asking = context.asking(&name).iter().map(|daemon_set| key_of(daemon_set)).collect();
+    // Whoever has just begun to lead knows of no pods yet: what the former leader wrote is truer until then.
+    let Some(total) = context.tallies.total(&name, &asking) else {
+        return Ok(Action::requeue(UNSEEN));
+    };
+    let status = status(&template, &total);
     if template.status.as_ref() == Some(&status) {
         return Ok(Action::await_change());
+    }
+    if let Err(early) = context.template_pace.enter(&name) {
+        return Ok(Action::requeue(early));
     }
     let api: Api<FlexDaemonsetTemplate> = Api::all(context.sizing.client.clone());
     api.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;

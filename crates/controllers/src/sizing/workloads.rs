@@ -14,7 +14,7 @@ use kube::{
         Controller,
         controller::{Action, Config as ControllerConfig},
         events::{Event, EventType},
-        reflector::{ObjectRef, ReflectHandle, Store},
+        reflector::{ObjectRef, ReflectHandle},
     },
 };
 use podwright_api::{
@@ -29,14 +29,19 @@ use podwright_core::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, tally::Tally};
+use super::{
+    Context, UNREADY,
+    tally::{Identity, Tally},
+};
 use crate::{capacity::elections, nodes};
 
 const RETRY: Duration = Duration::from_secs(5);
-/// How long to gather events: a rollout changes a DaemonSet's status many times a second.
-const SETTLE: Duration = Duration::from_secs(1);
+/// Between two looks at a DaemonSet: a rollout changes its status many times a second, and each new node concerns all of them.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// When to look again while pods are being replaced one after the other.
 const NEXT_REPLACEMENT: Duration = Duration::from_secs(5);
+/// When to try again what the API server forbids: nothing that we watch changes when it would allow it.
+const REFUSED: Duration = Duration::from_mins(1);
 /// How many pods of a DaemonSet are resized at once.
 const RESIZES: usize = 8;
 
@@ -60,12 +65,12 @@ pub(super) async fn run(
     cancel: CancellationToken,
 ) {
     let store = context.sizing.caches.daemon_sets.clone();
-    let asking = asking_for(store.clone());
+    let asking = asking_for(context.clone());
     let elections = elections(context.sizing.leadership.clone());
     Controller::for_shared_stream(daemon_sets, store)
-        .with_config(ControllerConfig::default().debounce(SETTLE).concurrency(4))
+        .with_config(ControllerConfig::default().concurrency(4))
         .watches_shared_stream(templates, asking)
-        .reconcile_all_on(nodes::share_changes(nodes))
+        .reconcile_all_on(nodes::share_changes(nodes, context.sizing.caches.nodes.clone()))
         .reconcile_all_on(elections)
         .graceful_shutdown_on(cancel.cancelled_owned())
         .run(reconcile, failed, context)
@@ -74,16 +79,10 @@ pub(super) async fn run(
 }
 
 /// The DaemonSets that ask for a template.
-fn asking_for(store: Store<DaemonSet>) -> impl Fn(Arc<FlexDaemonsetTemplate>) -> Vec<ObjectRef<DaemonSet>> {
+fn asking_for(context: Arc<Context>) -> impl Fn(Arc<FlexDaemonsetTemplate>) -> Vec<ObjectRef<DaemonSet>> {
     move |template| {
-        let name = template.name_any();
-        let asks = |daemon_set: &Arc<DaemonSet>| template_of(daemon_set) == Some(name.as_str());
-        store
-            .state()
-            .iter()
-            .filter(|daemon_set| asks(daemon_set))
-            .map(|found| ObjectRef::from_obj(&**found))
-            .collect()
+        let asking = context.asking(&template.name_any());
+        asking.iter().map(|found| ObjectRef::from_obj(&**found)).collect()
     }
 }
 
@@ -100,21 +99,29 @@ async fn reconcile(daemon_set: Arc<DaemonSet>, context: Arc<Context>) -> Result<
     if !context.sizing.leadership.is_current() {
         return Ok(Action::await_change());
     }
-    let namespace = daemon_set.namespace().unwrap_or_default();
-    let key = format!("{namespace}/{}", daemon_set.name_any());
-    // Where admission does not size pods, running ones are not ours to follow up.
-    let ours = daemon_set.metadata.deletion_timestamp.is_none()
-        && registration::admits(&context.sizing.config, &namespace);
-    let asked = template_of(&daemon_set).filter(|_| ours);
+    let key = key_of(&daemon_set);
+    let asked = context.template_of(&daemon_set);
     // A template that is not there changes no running pod; new ones are refused at admission, with the reason.
     let template = asked.and_then(|name| context.sizing.caches.templates.get(&ObjectRef::new(name)));
     let (Some(name), Some(template)) = (asked, template) else {
         context.note(&key, None);
         return Ok(Action::await_change());
     };
+    // Without their nodes it would seem that there are no pods.
+    if !context.is_filled() {
+        return Ok(Action::requeue(UNREADY));
+    }
+    if let Err(early) = context.daemon_set_pace.enter(&key) {
+        return Ok(Action::requeue(early));
+    }
     let pods = context.pods(&daemon_set).await?;
-    let look =
-        Look { context: &context, daemon_set: &daemon_set, key: &key, template: name, spec: &template.spec };
+    let look = Look {
+        context: &context,
+        daemon_set: &daemon_set,
+        identity: (key.clone(), daemon_set.uid().unwrap_or_default()),
+        template: name,
+        spec: &template.spec,
+    };
     let (tally, action) = look.at(pods).await?;
     let text = tally.reason.as_ref().map(|reason| {
         let count = tally.drifted;
@@ -138,7 +145,26 @@ fn failed(daemon_set: Arc<DaemonSet>, error: &WorkloadError, context: Arc<Contex
     Action::requeue(RETRY)
 }
 
+/// The name by which a DaemonSet is noted.
+pub(super) fn key_of(daemon_set: &DaemonSet) -> String {
+    format!("{}/{}", daemon_set.namespace().unwrap_or_default(), daemon_set.name_any())
+}
+
 impl Context {
+    /// The DaemonSets that ask for a template.
+    pub(super) fn asking(&self, template: &str) -> Vec<Arc<DaemonSet>> {
+        let asks = |daemon_set: &DaemonSet| self.template_of(daemon_set) == Some(template);
+        self.sizing.caches.daemon_sets.state_filter(asks)
+    }
+
+    /// The template that a DaemonSet asks for, if it is ours to follow up: where admission does not size pods, running ones are not.
+    fn template_of<'d>(&self, daemon_set: &'d DaemonSet) -> Option<&'d str> {
+        let namespace = daemon_set.namespace().unwrap_or_default();
+        let ours = daemon_set.metadata.deletion_timestamp.is_none()
+            && registration::admits(&self.sizing.config, &namespace);
+        template_of(daemon_set).filter(|_| ours)
+    }
+
     /// The DaemonSet's running pods as raw JSON, so that what we do not know of is not lost on the way.
     async fn pods(&self, daemon_set: &DaemonSet) -> Result<Vec<Value>, WorkloadError> {
         let namespace = daemon_set.namespace().unwrap_or_default();
@@ -170,7 +196,7 @@ impl Context {
 struct Look<'a> {
     context: &'a Context,
     daemon_set: &'a DaemonSet,
-    key: &'a str,
+    identity: Identity,
     template: &'a str,
     spec: &'a FlexDaemonsetTemplateSpec,
 }
@@ -190,12 +216,38 @@ struct Findings<'p> {
     resizes: Vec<Resize<'p>>,
     /// Those that only a new pod can bring to their share.
     replaceable: Vec<&'p Value>,
+    /// Some may not be resized now.
+    refused: bool,
 }
 
 impl<'p> Findings<'p> {
     fn drifted(&mut self, pod: &'p Value, reason: &str) {
         self.tally.drifted += 1;
         self.tally.reason.get_or_insert_with(|| format!("{}: {reason}", name_of(pod)));
+    }
+
+    fn resized(&mut self, pod: &'p Value, outcome: Resized) {
+        match outcome {
+            Resized::Done => self.tally.sized += 1,
+            Resized::Never(reason) => {
+                self.drifted(pod, &reason);
+                self.replaceable.push(pod);
+            }
+            Resized::NotNow(reason) => {
+                self.drifted(pod, &reason);
+                self.refused = true;
+            }
+            Resized::Gone => {}
+        }
+    }
+
+    /// When to look again although nothing changes.
+    fn next_look(&self, replacing: bool) -> Action {
+        match (replacing, self.refused) {
+            (true, _) => Action::requeue(NEXT_REPLACEMENT),
+            (false, true) => Action::requeue(REFUSED),
+            (false, false) => Action::await_change(),
+        }
     }
 }
 
@@ -220,8 +272,9 @@ impl Look<'_> {
             return Ok((findings.tally, Action::await_change()));
         }
         self.resize_all(&mut findings).await?;
-        let action = self.replace(&pods, &findings.replaceable).await?;
-        Ok((findings.tally, action))
+        let replacing = self.replace(&pods, &findings.replaceable).await?;
+        let next = findings.next_look(replacing);
+        Ok((findings.tally, next))
     }
 
     /// Asks the core about each pod that has a node.
@@ -256,17 +309,10 @@ impl Look<'_> {
             futures::stream::iter(requests).buffered(RESIZES).collect().await;
         let mut done = 0;
         for (pod, outcome) in pods.into_iter().zip(outcomes) {
-            match outcome? {
-                Resized::Done => done += 1,
-                Resized::Never(reason) => {
-                    findings.drifted(pod, &reason);
-                    findings.replaceable.push(pod);
-                }
-                Resized::NotNow(reason) => findings.drifted(pod, &reason),
-                Resized::Gone => {}
-            }
+            let outcome = outcome?;
+            done += usize::from(matches!(outcome, Resized::Done));
+            findings.resized(pod, outcome);
         }
-        findings.tally.sized += done;
         if done > 0 {
             let text = format!("pods brought to their share by template {}: {done}", self.template);
             self.tell(EventType::Normal, "ResizedPods", text).await;
@@ -311,22 +357,23 @@ impl Look<'_> {
         Ok(Resized::Done)
     }
 
-    /// Replaces pods that cannot be resized, if the template asks for it, and no more at a time than the budget allows.
+    /// Replaces pods that cannot be resized, if the template asks for it, and no more at a time than the budget allows. Gives
+    /// whether it goes on.
     ///
     /// A replacement that comes back without its share, because admission is not reached, ends it: nothing would be gained by
     /// replacing that one too, again and again.
-    async fn replace(&self, pods: &[Value], replaceable: &[&Value]) -> Result<Action, WorkloadError> {
+    async fn replace(&self, pods: &[Value], replaceable: &[&Value]) -> Result<bool, WorkloadError> {
         let replacements = &self.context.replacements;
         if self.spec.on_drift != OnDrift::Recreate || replaceable.is_empty() {
-            replacements.over(self.key);
-            return Ok(Action::await_change());
+            replacements.over(&self.identity);
+            return Ok(false);
         }
-        let came_back = |pod: &&Value| replacements.made(self.key, uid_of(pod)) && !is_sized(pod);
+        let came_back = |pod: &&Value| replacements.made(&self.identity, uid_of(pod)) && !is_sized(pod);
         if let Some(pod) = replaceable.iter().copied().find(came_back) {
             let text =
                 format!("{} was replaced and still has no share; no more pods are replaced", name_of(pod));
             self.tell(EventType::Warning, "ReplacementHalted", text).await;
-            return Ok(Action::await_change());
+            return Ok(false);
         }
         let ready = pods.iter().filter(|pod| is_ready(pod)).count();
         let desired = self.daemon_set.status.as_ref().map_or(0, |status| status.desired_number_scheduled);
@@ -345,14 +392,15 @@ impl Look<'_> {
             let params = DeleteParams { preconditions, ..DeleteParams::default() };
             match self.api().delete(name_of(pod), &params).await {
                 Ok(_) => {
-                    replacements.began(self.key, pods.iter().map(uid_of));
+                    let is_there = || self.context.is_ours(&self.identity);
+                    replacements.began(&self.identity, pods.iter().map(uid_of), is_there);
                     self.context.sizing.metrics.did("recreate");
                 }
                 Err(kube::Error::Api(gone)) if matches!(gone.code, 404 | 409) => {}
                 Err(error) => return Err(during("replace a pod")(error)),
             }
         }
-        Ok(Action::requeue(NEXT_REPLACEMENT))
+        Ok(true)
     }
 
     fn api(&self) -> Api<Pod> {
@@ -361,6 +409,9 @@ impl Look<'_> {
 
     /// An event is worth having, but not worth failing for.
     async fn tell(&self, kind: EventType, reason: &str, text: String) {
+        if !self.context.sizing.leadership.is_current() {
+            return;
+        }
         let event = Event {
             type_: kind,
             reason: reason.to_owned(),
@@ -392,4 +443,23 @@ fn uid_of(pod: &Value) -> &str {
 
 fn is_sized(pod: &Value) -> bool {
     pod["metadata"]["annotations"].get(keys::SIZED_BY).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_may_not_be_resized_now_is_tried_again_and_never_replaced() {
+        let pod = json!({"metadata": {"name": "p"}});
+        let mut findings = Findings::default();
+        findings.resized(&pod, Resized::Done);
+        assert_eq!(findings.next_look(false), Action::await_change());
+        findings.resized(&pod, Resized::Never("class".to_owned()));
+        assert_eq!(findings.next_look(false), Action::await_change());
+        findings.resized(&pod, Resized::NotNow("quota".to_owned()));
+        assert_eq!(findings.next_look(false), Action::requeue(REFUSED));
+        assert_eq!(findings.next_look(true), Action::requeue(NEXT_REPLACEMENT), "the sooner counts");
+        assert_eq!((findings.tally.sized, findings.tally.drifted, findings.replaceable.len()), (1, 2, 1));
+    }
 }

@@ -19,16 +19,17 @@ use super::tasks::Tasks;
 /// How long the API server may take to answer at the start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A manager with a certificate of its own that registers nothing, elects nobody, sizes, places and rolls out nothing and offers no
-/// VMs can do without.
+/// A manager with a certificate of its own that registers nothing and elects nobody can do without, if it has no feature but peer
+/// pods and offers no VMs.
 pub(super) fn is_needed(config: &Config) -> bool {
     let capacity = &config.peer_pods.capacity;
-    let offers_vms =
-        config.has(Feature::PeerPods) && (capacity.default.is_some() || !capacity.nodes.is_empty());
+    let offers_vms = capacity.default.is_some() || !capacity.nodes.is_empty();
     let manages_tls = config.tls.mode == TlsMode::SelfManaged;
-    let looks_around =
-        [Feature::Architecture, Feature::Sizing, Feature::Rollout].iter().any(|feature| config.has(*feature));
-    config.webhook.register || config.leader_election.enabled || manages_tls || offers_vms || looks_around
+    let looks_around = config.features.iter().any(|feature| match feature {
+        Feature::Architecture | Feature::Distribution | Feature::Sizing | Feature::Rollout => true,
+        Feature::PeerPods => offers_vms,
+    });
+    config.webhook.register || config.leader_election.enabled || manages_tls || looks_around
 }
 
 /// Connects, and fails with the reason if the API server does not answer.
@@ -110,4 +111,23 @@ fn elect(
     let (leadership, task) = lease::run(client.clone(), params, released)?;
     tasks.spawn_base("leader election", async move { Ok(task.await?) });
     Ok(leadership)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_peer_pods_without_vms_can_do_without_a_cluster() {
+        let needed = |features: &str, more: &str| {
+            let alone =
+                "webhook: {register: false}\nleaderElection: {enabled: false}\ntls: {mode: directory}";
+            is_needed(&Config::read(&format!("features: [{features}]\n{alone}\n{more}")).unwrap())
+        };
+        for feature in Feature::ALL {
+            assert_eq!(needed(feature.name(), ""), *feature != Feature::PeerPods, "{feature:?}");
+        }
+        assert!(needed("peer-pods", "peerPods: {capacity: {default: 3}}"));
+        assert!(needed("peer-pods, distribution", ""));
+    }
 }

@@ -138,6 +138,7 @@ impl Control<'_> {
                 config: self.config.clone(),
                 leadership: self.leaderships.general.clone(),
                 caches: caches.clone(),
+                readiness: self.readiness.clone(),
                 metrics: metrics.sizing,
             };
             self.run("sizing", |cancel| sizing.run(changes, cancel));

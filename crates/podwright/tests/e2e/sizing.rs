@@ -1,5 +1,7 @@
 //! DaemonSet pods as a share of their node, with the real DaemonSet controller.
 
+mod running;
+
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},

@@ -151,7 +151,7 @@ impl Keeper {
         }
     }
 
-    /// Puts into use what is in the Secret; what cannot be used leaves the former in use.
+    /// Puts into use what is in the Secret.
     fn adopt(&self) {
         let material = Material::read(self.seen.secret());
         for fault in &material.faults {
@@ -160,26 +160,7 @@ impl Keeper {
                 fault, "the certificates are damaged; they will be made anew by the leader"
             );
         }
-        let Managed { store, bundle, .. } = &self.managed;
-        if !material.trusted.is_empty() {
-            let text = material.bundle();
-            bundle.send_if_modified(|bundle| {
-                let is_new = bundle.as_deref() != Some(&*text);
-                *bundle = Some(text);
-                is_new
-            });
-        }
-        let Some(serving) = &material.serving else { return };
-        let fingerprint = serving.certificate().fingerprint();
-        if store.current().is_some_and(|current| current.fingerprint == fingerprint) {
-            return;
-        }
-        match store.install(serving.certificate().pem().as_bytes(), serving.key().as_bytes()) {
-            Ok(pair) => {
-                info!(secret = self.name(), not_after = %pair.not_after, fingerprint, "certificate installed");
-            }
-            Err(error) => error!(secret = self.name(), %error, "certificate not installed"),
-        }
+        adopt(&material, &self.managed.store, &self.managed.bundle, &self.name());
     }
 
     /// Does what is due, if we lead; tells when to look again.
@@ -279,6 +260,35 @@ impl Keeper {
 
     fn name(&self) -> String {
         format!("{}/{}", self.managed.namespace, self.managed.secret)
+    }
+}
+
+/// Installs the serving pair and then tells the bundle; what cannot be used leaves the former in use. While there is no pair at all
+/// nobody is told whom to trust either: whoever hears of a bundle may call us at once.
+pub(super) fn adopt(
+    material: &Material,
+    store: &CertStore,
+    bundle: &watch::Sender<Option<String>>,
+    secret: &str,
+) {
+    if let Some(serving) = &material.serving {
+        let fingerprint = serving.certificate().fingerprint();
+        if store.current().is_none_or(|current| current.fingerprint != fingerprint) {
+            match store.install(serving.certificate().pem().as_bytes(), serving.key().as_bytes()) {
+                Ok(pair) => {
+                    info!(secret, not_after = %pair.not_after, fingerprint, "certificate installed");
+                }
+                Err(error) => error!(secret, %error, "certificate not installed"),
+            }
+        }
+    }
+    if store.is_loaded() && !material.trusted.is_empty() {
+        let text = material.bundle();
+        bundle.send_if_modified(|bundle| {
+            let is_new = bundle.as_deref() != Some(&*text);
+            *bundle = Some(text);
+            is_new
+        });
     }
 }
 

@@ -7,6 +7,9 @@ use super::*;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use std::collections::BTreeMap;
+use tokio::sync::watch;
+
+use crate::tls::store::CertStore;
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -62,6 +65,20 @@ fn serving(material: &Material) -> &crate::tls::certificate::Certificate {
 
 fn authority(material: &Material) -> &crate::tls::certificate::Certificate {
     material.authority.as_ref().unwrap().certificate()
+}
+
+#[test]
+fn nobody_hears_of_a_bundle_before_there_is_a_pair_to_serve_and_of_each_change_afterwards() {
+    let (store, (send, bundle)) = (CertStore::new(), watch::channel(None));
+    let whole = founded(start());
+    let without_pair = Material { serving: None, ..whole.clone() };
+    task::adopt(&without_pair, &store, &send, "s");
+    assert!(!store.is_loaded() && bundle.borrow().is_none());
+    task::adopt(&whole, &store, &send, "s");
+    assert!(store.is_loaded() && *bundle.borrow() == Some(whole.bundle()));
+    let another = Material { serving: None, ..founded(start()) };
+    task::adopt(&another, &store, &send, "s");
+    assert_eq!(*bundle.borrow(), Some(another.bundle()), "the former pair serves on");
 }
 
 #[test]
@@ -261,7 +278,7 @@ fn generated_files_make_a_server_that_clients_accept() {
     let read = |pem: &str| crate::tls::certificate::Certificate::parse_all(pem.as_bytes()).unwrap();
     let (ca, tls) = (read(&generated.ca_crt), read(&generated.tls_crt));
     assert!(is_accepted(&tls[0], &ca, later(start(), 360 * DAY)));
-    let store = crate::tls::store::CertStore::new();
+    let store = CertStore::new();
     store.install(generated.tls_crt.as_bytes(), generated.tls_key.as_bytes()).unwrap();
     assert!(generated.ca_key.starts_with("-----BEGIN PRIVATE KEY-----"));
 }

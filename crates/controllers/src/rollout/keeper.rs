@@ -151,9 +151,9 @@ impl Keeper {
 
     /// Looks once, and does what is to be done; when to look again though nothing happens.
     async fn step(&mut self, view: &View) -> Option<Instant> {
-        self.follow_annotation(&view.set);
-        if view.old_daemon_set == OldDaemonSet::Unseen {
-            // Where its pods are is told at once; before that a node that looks empty may not be.
+        if self.follow_annotation(&view.set) || view.old_daemon_set == OldDaemonSet::Unseen {
+            // Where its pods are is told at once; before that a node that looks empty may not be. What was seen before the takeover
+            // began or ended says nothing of it.
             return None;
         }
         let now = Moment::from(jiff::Timestamp::now());
@@ -168,17 +168,19 @@ impl Keeper {
         again.into_iter().chain(clock).min()
     }
 
-    /// Takes over from a DaemonSet while the annotation names one.
-    fn follow_annotation(&mut self, set: &ExtendedDaemonSet) {
+    /// Takes over from a DaemonSet while the annotation names one. Whether that begins or ends now: then we are woken again.
+    fn follow_annotation(&mut self, set: &ExtendedDaemonSet) -> bool {
         let named = set.metadata.annotations.as_ref().and_then(|all| all.get(keys::EDS_OLD_DAEMONSET));
         let named = named.map(String::as_str).filter(|name| !name.is_empty());
-        if self.migration.as_ref().map(|migration| migration.daemon_set.as_str()) != named {
+        let changes = self.migration.as_ref().map(|migration| migration.daemon_set.as_str()) != named;
+        if changes {
             let start = |name| {
                 let (client, world) = (self.context.pen.client.clone(), self.context.world.clone());
                 Migration::start(client, world, self.key.clone(), name)
             };
             self.migration = named.map(start);
         }
+        changes
     }
 
     /// Takes note of what became of a write.

@@ -23,7 +23,8 @@ use super::{
     migration::Migration,
     observe::Complaint,
     shelf::Key,
-    world::{OldDaemonSet, View},
+    takeovers::OldDaemonSet,
+    world::View,
     writes::WriteError,
 };
 

@@ -19,13 +19,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context,
-    migration::Migration,
-    observe::Complaint,
-    shelf::Key,
-    takeovers::OldDaemonSet,
-    world::View,
-    writes::WriteError,
+    Context, metrics::Shown, migration::Migration, observe::Complaint, shelf::Key, takeovers::OldDaemonSet,
+    world::View, writes::WriteError,
 };
 
 /// How long changes are gathered at least, and at most when planning takes long: many pods change at a time, and planning for
@@ -88,6 +83,8 @@ pub(super) struct Keeper {
     pub(super) complaints: HashSet<Complaint>,
     /// The replica set that is being rolled out, and since when.
     pub(super) rollout: Option<(String, Instant)>,
+    /// What is shown of the active replica set, while we keep it.
+    shown: Option<Shown>,
 }
 
 impl Keeper {
@@ -108,6 +105,7 @@ impl Keeper {
             fingerprint: None,
             complaints: HashSet::new(),
             rollout: None,
+            shown: None,
         }
     }
 
@@ -132,7 +130,7 @@ impl Keeper {
             }
             if !self.context.pen.leadership.is_current() {
                 // Whoever leads then knows better what became of it.
-                (next, self.refusal, self.migration) = (None, None, None);
+                (next, self.refusal, self.migration, self.shown) = (None, None, None, None);
                 if !self.context.world.has(&self.key) {
                     break;
                 }
@@ -263,6 +261,7 @@ impl Keeper {
         let status = plan.status.as_ref().unwrap_or(&stored);
         let active = &status.active_replica_set;
         if active.is_empty() {
+            self.shown = None;
             return;
         }
         if *active != stored.active_replica_set {
@@ -274,6 +273,10 @@ impl Keeper {
         {
             self.context.metrics.rolled_out(since.elapsed());
         }
-        self.context.metrics.stuck(&Key::new(&self.key.namespace, active), plan.stuck);
+        let active = Key::new(&self.key.namespace, active);
+        self.context.metrics.show_stuck(&mut self.shown, &active, plan.stuck);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use k8s_openapi::api::core::v1::Node;
@@ -15,7 +18,10 @@ use podwright_core::{
     quantity::{Grain, Quantity},
 };
 
-use super::roster::{Group, Roster};
+use super::{
+    memory::RuleKey,
+    roster::{Group, Roster},
+};
 use crate::caches::Caches;
 
 /// What counting rests on.
@@ -26,6 +32,8 @@ pub struct Census {
     /// Pods.
     pub roster: Arc<Roster>,
     book: Arc<RuleBook>,
+    /// How many times rules have gone, or may have.
+    departures: Arc<AtomicU64>,
 }
 
 /// The rules of each namespace, ready for decisions.
@@ -36,7 +44,7 @@ impl Census {
     /// What is known from these caches.
     #[must_use]
     pub fn new(caches: Caches) -> Self {
-        Self { caches, roster: Arc::default(), book: Arc::default() }
+        Self { caches, roster: Arc::default(), book: Arc::default(), departures: Arc::default() }
     }
 
     /// The rules of a namespace.
@@ -45,12 +53,29 @@ impl Census {
         self.book.0.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
     }
 
+    /// Whether the watch has this rule, and not another of its name.
+    pub(super) fn has(&self, (namespace, name): &RuleKey, uid: &str) -> bool {
+        let rule = self.caches.rules.get(&ObjectRef::new(name).within(namespace));
+        rule.is_some_and(|rule| rule.uid().unwrap_or_default() == uid)
+    }
+
+    /// Some rules have gone, or may have. To be told before the rules are read anew.
+    pub(super) fn rules_left(&self) {
+        self.departures.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many times that was told.
+    pub(super) fn departures(&self) -> u64 {
+        self.departures.load(Ordering::Acquire)
+    }
+
     /// Reads the rules of a namespace anew.
     pub(super) fn refresh(&self, namespace: &str) {
+        // Before they are read: what was read first must not be written last.
+        let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
         let rules = self.caches.rules.state();
         let rules = rules.iter().filter(|rule| rule.namespace().as_deref() == Some(namespace));
         let rules: Arc<[Arc<Rule>]> = rules.map(|rule| Arc::new(without_ledger(rule))).collect();
-        let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
         if rules.is_empty() {
             book.remove(namespace);
         } else {
@@ -72,15 +97,21 @@ impl Census {
         }
     }
 
-    /// These rules are there, although the watch may not have told of them yet.
-    pub(super) fn learn(&self, namespace: &str, rules: &[PodDistributor]) {
+    /// These rules are there, although the watch may not have told of them yet. False if rules have gone since there were so many
+    /// `departures`: these may be among them, and nothing would tell so again.
+    #[must_use]
+    pub(super) fn learn(&self, namespace: &str, rules: &[PodDistributor], departures: u64) -> bool {
         let mut book = self.book.0.write().unwrap_or_else(PoisonError::into_inner);
+        if self.departures() != departures {
+            return false;
+        }
         let known = book.get(namespace).cloned().unwrap_or_else(|| Arc::from([]));
         let new = rules.iter().filter(|rule| known.iter().all(|known| known.name != rule.name_any()));
         let new: Vec<Arc<Rule>> = new.map(|rule| Arc::new(without_ledger(rule))).collect();
         if !new.is_empty() {
             book.insert(namespace.to_owned(), known.iter().cloned().chain(new).collect());
         }
+        true
     }
 
     /// Of all pods of its namespace, those for which a rule counts, active or not.

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Distribution, census, enact};
+use super::{Distribution, census, enact, memory::RuleId};
 use crate::{capacity::elections, nodes};
 
 const RETRY: Duration = Duration::from_secs(3);
@@ -108,7 +108,9 @@ async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result
     if !readiness.unmet().is_empty() {
         return Ok(Action::requeue(UNREADY));
     }
-    if let Err(early) = memory.enter(&key, PAUSE) {
+    let id = RuleId { key: key.clone(), uid: object.uid().unwrap_or_default() };
+    let is_there = || census.has(&id.key, &id.uid);
+    if let Err(early) = memory.enter(&id, PAUSE, is_there) {
         return Ok(Action::requeue(early));
     }
     let rule = census::rule(&object);
@@ -129,11 +131,11 @@ async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result
         history: &history,
         now: now.as_second(),
     });
-    memory.show(&key, &plan, metrics);
+    memory.show(&id, &plan, metrics, is_there);
     context.report(&object, &plan).await?;
     let mut history = plan.history.clone();
     let enacted = enact::all(&context, &object, &plan, &mut history, now.as_second()).await;
-    memory.remember(key, history);
+    memory.remember(&id, history, is_there);
     enacted?;
     let tidied = context.tidy(&object, ledger, seen, now.as_millisecond()).await?;
     let wake = plan.wake_at.map(|at| (at - now.as_second()).max(1) * 1000);

@@ -15,3 +15,4 @@ pub mod registration;
 pub mod rollout;
 pub mod sizing;
 mod slim;
+pub mod withdrawal;

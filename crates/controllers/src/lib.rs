@@ -16,3 +16,4 @@ pub mod registration;
 pub mod rollout;
 pub mod sizing;
 mod slim;
+pub mod withdrawal;

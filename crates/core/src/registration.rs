@@ -187,6 +187,17 @@ fn client_config(feature: Feature, config: &Config, ca_bundle: Option<&str>) -> 
     Value::Object(client)
 }
 
+/// Whether any of these webhooks calls us, by our Service or at our address. Those of another installation do not.
+#[must_use]
+pub fn calls_us(config: &Config, webhooks: &Value) -> bool {
+    let service = json!({"name": config.webhook.service, "namespace": config.home()});
+    let url = config.webhook.url.as_deref().map(|url| format!("{}/", url.trim_end_matches('/')));
+    webhooks.as_array().into_iter().flatten().map(|webhook| &webhook["clientConfig"]).any(|client| {
+        let address = client["url"].as_str().zip(url.as_deref());
+        covers(&client["service"], &service) || address.is_some_and(|(called, ours)| called.starts_with(ours))
+    })
+}
+
 /// Whether everything of `wanted` is in `actual`, which may have more: defaults, and what others own.
 ///
 /// Lists count as equal when they have the same length and each item is covered by the one at its place.
@@ -282,6 +293,19 @@ mod tests {
             webhook["namespaceSelector"]["matchExpressions"][0]["values"],
             json!(["kube-system", "home"])
         );
+    }
+
+    #[test]
+    fn webhooks_of_another_installation_are_told_from_ours() {
+        let registered = |yaml: &str| desired(&config(yaml), None)["webhooks"].clone();
+        let by_service = registered("{namespace: home, webhook: {servicePort: 8443}}");
+        assert!(calls_us(&config("{namespace: home, features: [rollout]}"), &by_service));
+        assert!(!calls_us(&config("{namespace: elsewhere, features: [rollout]}"), &by_service));
+        assert!(!calls_us(&config("{namespace: home, webhook: {service: other}}"), &by_service));
+        let by_url = registered("webhook: {url: 'https://one.example/hooks/'}");
+        assert!(calls_us(&config("webhook: {url: 'https://one.example/hooks'}"), &by_url));
+        assert!(!calls_us(&config("webhook: {url: 'https://one.example/hook'}"), &by_url));
+        assert!(!calls_us(&config("{}"), &by_url) && !calls_us(&config("{}"), &json!(null)));
     }
 
     #[test]

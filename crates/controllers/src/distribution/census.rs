@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use k8s_openapi::api::core::v1::Node;
@@ -16,7 +19,10 @@ use podwright_core::{
 };
 use tokio::sync::Notify;
 
-use super::roster::{Group, Roster};
+use super::{
+    memory::RuleKey,
+    roster::{Group, Roster},
+};
 use crate::caches::Caches;
 
 /// What counting rests on.
@@ -27,6 +33,8 @@ pub struct Census {
     /// Pods.
     pub roster: Arc<Roster>,
     book: Arc<RuleBook>,
+    /// How many times rules have gone, or may have.
+    departures: Arc<AtomicU64>,
 }
 
 /// The labels of a node of the cache, where they are: each pod that is counted asks for those of its own.
@@ -86,7 +94,7 @@ impl Census {
     /// What is known from these caches.
     #[must_use]
     pub fn new(caches: Caches) -> Self {
-        Self { caches, roster: Arc::default(), book: Arc::default() }
+        Self { caches, roster: Arc::default(), book: Arc::default(), departures: Arc::default() }
     }
 
     /// The rules of a namespace.
@@ -101,11 +109,30 @@ impl Census {
         self.book.take_changed()
     }
 
+    /// Whether the watch has this rule, and not another of its name.
+    pub(super) fn has(&self, (namespace, name): &RuleKey, uid: &str) -> bool {
+        let rule = self.caches.rules.get(&ObjectRef::new(name).within(namespace));
+        rule.is_some_and(|rule| rule.uid().unwrap_or_default() == uid)
+    }
+
+    /// Some rules have gone, or may have. To be told before the rules are read anew.
+    pub(super) fn rules_left(&self) {
+        self.departures.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many times that was told.
+    pub(super) fn departures(&self) -> u64 {
+        self.departures.load(Ordering::Acquire)
+    }
+
     /// Reads the rules of a namespace anew.
     pub(super) fn refresh(&self, namespace: &str) {
-        let rules = self.caches.rules.state();
-        let rules = rules.iter().filter(|rule| rule.namespace().as_deref() == Some(namespace));
-        self.book.write(namespace, |_| rules.map(|rule| Arc::new(without_ledger(rule))).collect());
+        // While nobody else can write: what was read first must not be written last.
+        self.book.write(namespace, |_| {
+            let rules = self.caches.rules.state();
+            let rules = rules.iter().filter(|rule| rule.namespace().as_deref() == Some(namespace));
+            rules.map(|rule| Arc::new(without_ledger(rule))).collect()
+        });
     }
 
     /// Reads the rules of all namespaces anew.
@@ -119,13 +146,18 @@ impl Census {
         }
     }
 
-    /// These rules are there, although the watch may not have told of them yet.
-    pub(super) fn learn(&self, namespace: &str, rules: &[PodDistributor]) {
+    /// These rules are there, although the watch may not have told of them yet. False if rules have gone since there were so many
+    /// `departures`: these may be among them, and nothing would tell so again.
+    #[must_use]
+    pub(super) fn learn(&self, namespace: &str, rules: &[PodDistributor], departures: u64) -> bool {
+        let mut current = true;
         self.book.write(namespace, |known| {
-            let new = rules.iter().filter(|rule| known.iter().all(|known| known.name != rule.name_any()));
-            let new = new.map(|rule| Arc::new(without_ledger(rule)));
-            known.iter().cloned().chain(new).collect()
+            current = self.departures() == departures;
+            let is_new = |rule: &&PodDistributor| known.iter().all(|known| known.name != rule.name_any());
+            let new = rules.iter().filter(|_| current).filter(is_new);
+            known.iter().cloned().chain(new.map(|rule| Arc::new(without_ledger(rule)))).collect()
         });
+        current
     }
 
     /// Of all pods of its namespace, those for which a rule counts, active or not.

@@ -41,6 +41,8 @@ const SOME_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How many workloads are remembered before all are forgotten.
 const MAKERS: usize = 50_000;
+/// How often rules are looked at live while some go at that very moment.
+const LOOKS: usize = 5;
 
 type Key = (String, String);
 
@@ -110,13 +112,18 @@ impl Desk {
     /// Looks at a namespace's rules live. Whoever cannot goes by what the watch has told.
     async fn look(&self, namespace: &str) {
         let api: Api<DeserializeGuard<PodDistributor>> = Api::namespaced(self.client.clone(), namespace);
-        match api.list(&ListParams::default()).await {
-            Ok(list) => {
-                let rules: Vec<PodDistributor> =
-                    list.items.into_iter().filter_map(|rule| rule.0.ok()).collect();
-                self.census.learn(namespace, &rules);
+        for _ in 0..LOOKS {
+            let departures = self.census.departures();
+            let rules: Vec<PodDistributor> = match api.list(&ListParams::default()).await {
+                Ok(list) => list.items.into_iter().filter_map(|rule| rule.0.ok()).collect(),
+                Err(error) => {
+                    tracing::warn!(%namespace, %error, "failed to look at the rules of a namespace");
+                    return;
+                }
+            };
+            if self.census.learn(namespace, &rules, departures) {
+                return;
             }
-            Err(error) => tracing::warn!(%namespace, %error, "failed to look at the rules of a namespace"),
         }
     }
 

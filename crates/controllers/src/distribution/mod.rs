@@ -90,12 +90,15 @@ impl Distribution {
     /// What to do when a rule is gone, or, without one, when any may be.
     pub fn forgetting(&self) -> impl Fn(Option<(String, String)>) + Send + 'static + use<> {
         let (census, memory, metrics) = (self.census.clone(), self.memory.clone(), self.metrics.clone());
-        move |gone| match gone {
-            Some(key) => {
+        move |gone| {
+            census.rules_left();
+            if let Some(key) = gone {
                 census.refresh(&key.0);
                 memory.forget(&key, &metrics);
+            } else {
+                census.refresh_all();
+                memory.keep(|key, uid| census.has(key, uid), &metrics);
             }
-            None => census.refresh_all(),
         }
     }
 }
@@ -106,3 +109,6 @@ async fn keep_book(census: Census, mut changes: ReflectHandle<PodDistributor>, c
         census.refresh(&rule.namespace().unwrap_or_default());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Distribution, census, enact, memory::RuleKey};
+use super::{
+    Distribution, census, enact,
+    memory::{RuleId, RuleKey},
+};
 use crate::{capacity::elections, nodes, pace::Pace};
 
 const RETRY: Duration = Duration::from_secs(3);
@@ -117,6 +120,8 @@ async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result
     if let Err(early) = context.pace.enter(&key) {
         return Ok(Action::requeue(early));
     }
+    let id = RuleId { key: key.clone(), uid: object.uid().unwrap_or_default() };
+    let is_there = || census.has(&id.key, &id.uid);
     let rule = census::rule(&object);
     let rules = census.rules(&key.0).unwrap_or_else(|| Arc::from([]));
     let ledger = Ledger::read(&rule.status.reserved);
@@ -134,11 +139,11 @@ async fn reconcile(object: Arc<PodDistributor>, context: Arc<Context>) -> Result
         history: &history,
         now: now.as_second(),
     });
-    memory.show(&key, &plan, metrics);
+    memory.show(&id, &plan, metrics, is_there);
     context.report(&object, &plan).await?;
     let mut history = plan.history.clone();
     let enacted = enact::all(&context, &object, &plan, &mut history, now.as_second()).await;
-    memory.remember(key, history);
+    memory.remember(&id, history, is_there);
     enacted?;
     let tidied = context.tidy(&object, ledger, seen, now.as_millisecond()).await?;
     let wake = plan.wake_at.map(|at| (at - now.as_second()).max(1) * 1000);

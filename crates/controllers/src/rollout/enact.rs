@@ -100,7 +100,6 @@ impl Keeper {
             let key = Key::new(&self.key.namespace, &gone.name);
             let deletion = pen.delete::<ExtendedDaemonSetReplicaSet>(&key, &gone.uid);
             deletion.await.map_err(during("delete a replica set"))?;
-            self.context.metrics.forget(&key);
         }
         self.tell(&set, plan.events);
         Ok(again)

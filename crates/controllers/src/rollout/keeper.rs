@@ -19,12 +19,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context,
-    migration::Migration,
-    observe::Complaint,
-    shelf::Key,
-    world::{OldDaemonSet, View},
-    writes::WriteError,
+    Context, metrics::Shown, migration::Migration, observe::Complaint, shelf::Key, takeovers::OldDaemonSet,
+    world::View, writes::WriteError,
 };
 
 /// How long changes are gathered at least, and at most when planning takes long: many pods change at a time, and planning for
@@ -87,6 +83,8 @@ pub(super) struct Keeper {
     pub(super) complaints: HashSet<Complaint>,
     /// The replica set that is being rolled out, and since when.
     pub(super) rollout: Option<(String, Instant)>,
+    /// What is shown of the active replica set, while we keep it.
+    shown: Option<Shown>,
 }
 
 impl Keeper {
@@ -107,6 +105,7 @@ impl Keeper {
             fingerprint: None,
             complaints: HashSet::new(),
             rollout: None,
+            shown: None,
         }
     }
 
@@ -131,7 +130,7 @@ impl Keeper {
             }
             if !self.context.pen.leadership.is_current() {
                 // Whoever leads then knows better what became of it.
-                (next, self.refusal, self.migration) = (None, None, None);
+                (next, self.refusal, self.migration, self.shown) = (None, None, None, None);
                 if !self.context.world.has(&self.key) {
                     break;
                 }
@@ -151,9 +150,9 @@ impl Keeper {
 
     /// Looks once, and does what is to be done; when to look again though nothing happens.
     async fn step(&mut self, view: &View) -> Option<Instant> {
-        self.follow_annotation(&view.set);
-        if view.old_daemon_set == OldDaemonSet::Unseen {
-            // Where its pods are is told at once; before that a node that looks empty may not be.
+        if self.follow_annotation(&view.set) || view.old_daemon_set == OldDaemonSet::Unseen {
+            // Where its pods are is told at once; before that a node that looks empty may not be. What was seen before the takeover
+            // began or ended says nothing of it.
             return None;
         }
         let now = Moment::from(jiff::Timestamp::now());
@@ -168,17 +167,19 @@ impl Keeper {
         again.into_iter().chain(clock).min()
     }
 
-    /// Takes over from a DaemonSet while the annotation names one.
-    fn follow_annotation(&mut self, set: &ExtendedDaemonSet) {
+    /// Takes over from a DaemonSet while the annotation names one. Whether that begins or ends now: then we are woken again.
+    fn follow_annotation(&mut self, set: &ExtendedDaemonSet) -> bool {
         let named = set.metadata.annotations.as_ref().and_then(|all| all.get(keys::EDS_OLD_DAEMONSET));
         let named = named.map(String::as_str).filter(|name| !name.is_empty());
-        if self.migration.as_ref().map(|migration| migration.daemon_set.as_str()) != named {
+        let changes = self.migration.as_ref().map(|migration| migration.daemon_set.as_str()) != named;
+        if changes {
             let start = |name| {
                 let (client, world) = (self.context.pen.client.clone(), self.context.world.clone());
                 Migration::start(client, world, self.key.clone(), name)
             };
             self.migration = named.map(start);
         }
+        changes
     }
 
     /// Takes note of what became of a write.
@@ -260,6 +261,7 @@ impl Keeper {
         let status = plan.status.as_ref().unwrap_or(&stored);
         let active = &status.active_replica_set;
         if active.is_empty() {
+            self.shown = None;
             return;
         }
         if *active != stored.active_replica_set {
@@ -271,6 +273,10 @@ impl Keeper {
         {
             self.context.metrics.rolled_out(since.elapsed());
         }
-        self.context.metrics.stuck(&Key::new(&self.key.namespace, active), plan.stuck);
+        let active = Key::new(&self.key.namespace, active);
+        self.context.metrics.show_stuck(&mut self.shown, &active, plan.stuck);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,12 +109,24 @@ impl RolloutMetrics {
         self.plans.observe(took.as_secs_f64());
     }
 
-    pub(super) fn stuck(&self, replica_set: &Key, stuck: bool) {
+    /// Shows in `place` whether a replica set is stuck, and no longer what was shown there of another.
+    pub(super) fn show_stuck(&self, place: &mut Option<Shown>, replica_set: &Key, stuck: bool) {
+        if place.as_ref().is_none_or(|shown| shown.replica_set != *replica_set) {
+            *place = Some(Shown { family: self.stuck.clone(), replica_set: replica_set.clone() });
+        }
         self.stuck.get_or_create(&labels(replica_set)).set(i64::from(stuck));
     }
+}
 
-    pub(super) fn forget(&self, replica_set: &Key) {
-        self.stuck.remove(&labels(replica_set));
+/// What is shown of a replica set for as long as this is kept.
+pub(super) struct Shown {
+    family: Family<ReplicaSetLabels, Gauge>,
+    replica_set: Key,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.family.remove(&labels(&self.replica_set));
     }
 }
 

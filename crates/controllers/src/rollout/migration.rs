@@ -15,18 +15,23 @@ use super::{
     feed::Feed,
     shelf::Key,
     sinks::OldPods,
-    world::{OldDaemonSet, World},
+    takeovers::{OldDaemonSet, Teller},
+    world::World,
 };
 
-/// One DaemonSet that is taken over from. Dropping it ends the watches.
+/// One DaemonSet that is taken over from. Dropping it ends the takeover and its watches.
 pub(super) struct Migration {
     pub(super) daemon_set: String,
+    world: Arc<World>,
+    key: Key,
+    teller: Teller,
     cancel: CancellationToken,
 }
 
 impl Drop for Migration {
     fn drop(&mut self) {
         self.cancel.cancel();
+        self.world.end_takeover(&self.key, self.teller);
     }
 }
 
@@ -34,79 +39,94 @@ impl Migration {
     /// Watches the DaemonSet, if there is one, and its pods. That it is not there, or that we may not look, holds nobody up.
     pub(super) fn start(client: Client, world: Arc<World>, key: Key, daemon_set: &str) -> Self {
         let cancel = CancellationToken::new();
-        world.old_daemon_set(&key, OldDaemonSet::Unseen);
-        let name = daemon_set.to_owned();
-        let (inner, token) = (name.clone(), cancel.clone());
-        tokio::spawn(async move {
-            let watching = watch(client, world.clone(), key.clone(), &inner, token.clone());
-            token.run_until_cancelled(watching).await;
-            world.old_daemon_set(&key, OldDaemonSet::None);
-        });
-        Self { daemon_set: name, cancel }
+        let teller = world.begin_takeover(&key);
+        let watch = DaemonSetWatch {
+            client,
+            world: world.clone(),
+            key: key.clone(),
+            name: daemon_set.to_owned(),
+            teller,
+            cancel: cancel.clone(),
+        };
+        let token = cancel.clone();
+        tokio::spawn(async move { token.run_until_cancelled(watch.run()).await });
+        Self { daemon_set: daemon_set.to_owned(), world, key, teller, cancel }
     }
 }
 
-async fn watch(client: Client, world: Arc<World>, key: Key, name: &str, cancel: CancellationToken) {
-    let api: Api<DaemonSet> = Api::namespaced(client.clone(), &key.namespace);
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut events = watcher(api, config).default_backoff().boxed();
-    let mut pods: Option<(String, LabelSelector, CancellationToken)> = None;
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Apply(found) | watcher::Event::InitApply(found)) => {
-                let uid = found.uid().unwrap_or_default();
-                let selector = found.spec.map(|spec| spec.selector).unwrap_or_default();
-                if pods.as_ref().is_some_and(|(known, by, _)| *known == uid && *by == selector) {
-                    continue;
+/// The watch of one DaemonSet.
+struct DaemonSetWatch {
+    client: Client,
+    world: Arc<World>,
+    key: Key,
+    name: String,
+    teller: Teller,
+    cancel: CancellationToken,
+}
+
+impl DaemonSetWatch {
+    async fn run(self) {
+        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.key.namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        let mut events = watcher(api, config).default_backoff().boxed();
+        let mut pods: Option<(String, LabelSelector, CancellationToken)> = None;
+        let mut listed = false;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Apply(found) | watcher::Event::InitApply(found)) => {
+                    listed = true;
+                    let uid = found.uid().unwrap_or_default();
+                    let selector = found.spec.map(|spec| spec.selector).unwrap_or_default();
+                    if pods.as_ref().is_some_and(|(known, by, _)| *known == uid && *by == selector) {
+                        continue;
+                    }
+                    let watching = self.cancel.child_token();
+                    self.watch_pods(&uid, &selector, &watching);
+                    if let Some((_, _, before)) = pods.replace((uid, selector, watching)) {
+                        before.cancel();
+                    }
                 }
-                let watching = cancel.child_token();
-                watch_pods(&client, &world, &key, &uid, &selector, &watching);
-                if let Some((_, _, before)) = pods.replace((uid, selector, watching)) {
-                    before.cancel();
+                Ok(watcher::Event::Init) => listed = false,
+                Ok(watcher::Event::InitDone) if listed => {}
+                // Deleted, or not among all that there are: it was never there, or went while nobody watched.
+                Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => {
+                    if let Some((_, _, before)) = pods.take() {
+                        before.cancel();
+                    }
+                    self.tell(OldDaemonSet::None);
                 }
-            }
-            Ok(watcher::Event::Delete(_)) => {
-                if let Some((_, _, before)) = pods.take() {
-                    before.cancel();
+                Err(error) => {
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    if pods.is_none() {
+                        let text = cause.clone().unwrap_or_else(|| error.to_string());
+                        self.tell(OldDaemonSet::Hidden(format!(
+                            "cannot look at DaemonSet {}: {text}",
+                            self.name
+                        )));
+                    }
+                    tracing::warn!(extended_daemon_set = %self.key, daemon_set = self.name, %error, cause, "failed to watch the DaemonSet that is taken over from");
                 }
-                world.old_daemon_set(&key, OldDaemonSet::None);
-            }
-            Ok(watcher::Event::InitDone) if pods.is_none() => world.old_daemon_set(&key, OldDaemonSet::None),
-            Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
-            Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                if pods.is_none() {
-                    let text = cause.clone().unwrap_or_else(|| error.to_string());
-                    world.old_daemon_set(
-                        &key,
-                        OldDaemonSet::Hidden(format!("cannot look at DaemonSet {name}: {text}")),
-                    );
-                }
-                tracing::warn!(extended_daemon_set = %key, daemon_set = name, %error, cause, "failed to watch the DaemonSet that is taken over from");
             }
         }
     }
-}
 
-fn watch_pods(
-    client: &Client,
-    world: &Arc<World>,
-    key: &Key,
-    uid: &str,
-    selector: &LabelSelector,
-    cancel: &CancellationToken,
-) {
-    // The API server gives only selectors that can be read.
-    let Ok(selector) = Selector::try_from(selector.clone()) else { return };
-    let feed = Feed {
-        client: client.clone(),
-        namespace: Some(key.namespace.to_string()),
-        config: watcher::Config::default().labels(&selector.to_string()),
-        arrived: Some(Box::new({
-            let (world, key, uid) = (world.clone(), key.clone(), uid.to_owned());
-            move || world.old_daemon_set(&key, OldDaemonSet::Known(uid))
-        })),
-    };
-    let sink = OldPods { world: world.clone(), key: key.clone(), daemon_set: uid.to_owned() };
-    tokio::spawn(feed.run(sink, cancel.clone()));
+    fn tell(&self, now: OldDaemonSet) {
+        self.world.old_daemon_set(&self.key, self.teller, now);
+    }
+
+    fn watch_pods(&self, uid: &str, selector: &LabelSelector, cancel: &CancellationToken) {
+        // The API server gives only selectors that can be read.
+        let Ok(selector) = Selector::try_from(selector.clone()) else { return };
+        let (world, key) = (self.world.clone(), self.key.clone());
+        let teller = world.state().takeovers.expect_pods(&key, self.teller);
+        let sink = OldPods { world: world.clone(), key: key.clone(), daemon_set: uid.to_owned(), teller };
+        let uid = uid.to_owned();
+        let feed = Feed {
+            client: self.client.clone(),
+            namespace: Some(key.namespace.to_string()),
+            config: watcher::Config::default().labels(&selector.to_string()),
+            arrived: Some(Box::new(move || world.old_daemon_set(&key, teller, OldDaemonSet::Known(uid)))),
+        };
+        tokio::spawn(feed.run(sink, cancel.clone()));
+    }
 }

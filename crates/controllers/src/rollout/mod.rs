@@ -23,6 +23,7 @@ mod settings;
 mod shelf;
 mod sinks;
 mod statuses;
+mod takeovers;
 mod world;
 mod writes;
 

@@ -26,7 +26,8 @@ use serde_json::Value;
 use super::{
     facts::{KnownNode, KnownPod},
     keeper::Keeper,
-    world::{KnownReplicaSet, OldDaemonSet, View, controller},
+    takeovers::OldDaemonSet,
+    world::{KnownReplicaSet, View, controller},
 };
 
 /// For how long nothing is created while we may not look at a DaemonSet that is taken over from; then we look again.

@@ -45,13 +45,14 @@ struct Entry<T> {
 pub(super) struct Shelf<T> {
     entries: HashMap<Key, Entry<T>>,
     owned: HashMap<Key, BTreeMap<Arc<str>, Arc<T>>>,
-    /// The newest that a watch has told of.
-    seen: u64,
+    /// The newest that a watch has told of each namespace, which may have a watch of its own: what one is ahead of says nothing of
+    /// another. An object is told of in its namespace only.
+    seen: HashMap<Arc<str>, u64>,
 }
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
-        Self { entries: HashMap::new(), owned: HashMap::new(), seen: 0 }
+        Self { entries: HashMap::new(), owned: HashMap::new(), seen: HashMap::new() }
     }
 }
 
@@ -86,7 +87,7 @@ impl<T> Shelf<T> {
 
     /// Notes what a watch tells; gives who should know.
     pub(super) fn tell(&mut self, stamp: Stamp, owner: Key, value: Arc<T>) -> Vec<Key> {
-        self.seen = self.seen.max(stamp.version);
+        self.saw(&stamp);
         self.put(stamp, owner, value)
     }
 
@@ -94,8 +95,18 @@ impl<T> Shelf<T> {
     /// removal included.
     pub(super) fn answered(&mut self, stamp: Stamp, owner: Key, value: Arc<T>) {
         let known = self.entries.get(&stamp.key).is_some_and(|entry| entry.uid == stamp.uid);
-        if known || stamp.version > self.seen {
+        let seen = self.seen.get(&stamp.key.namespace).copied().unwrap_or(0);
+        if known || stamp.version > seen {
             self.put(stamp, owner, value);
+        }
+    }
+
+    fn saw(&mut self, stamp: &Stamp) {
+        match self.seen.get_mut(&stamp.key.namespace) {
+            Some(seen) => *seen = stamp.version.max(*seen),
+            None => {
+                self.seen.insert(stamp.key.namespace.clone(), stamp.version);
+            }
         }
     }
 
@@ -119,7 +130,7 @@ impl<T> Shelf<T> {
 
     /// The object is gone, unless another has taken its name meanwhile; gives who should know.
     pub(super) fn remove(&mut self, stamp: &Stamp) -> Option<Key> {
-        self.seen = self.seen.max(stamp.version);
+        self.saw(stamp);
         self.entries.get(&stamp.key).filter(|entry| entry.uid == stamp.uid)?;
         self.drop(&stamp.key)
     }
@@ -182,6 +193,15 @@ mod tests {
         assert!(of(&shelf, "foo").is_empty());
         shelf.answered(stamp("b", "2", 7), owner, Arc::new("ahead of the watch"));
         assert_eq!(of(&shelf, "foo"), ["ahead of the watch"]);
+    }
+
+    #[test]
+    fn a_watch_of_another_namespace_that_is_ahead_keeps_no_answer_from_being_known() {
+        let mut shelf = Shelf::default();
+        let elsewhere = Stamp { key: Key::new("other", "b"), uid: "2".to_owned(), version: 9 };
+        shelf.tell(elsewhere, Key::new("other", "foo"), Arc::new("there"));
+        shelf.answered(stamp("a", "1", 8), Key::new("ns", "foo"), Arc::new("made"));
+        assert_eq!(of(&shelf, "foo"), ["made"], "its own watch is behind");
     }
 
     #[test]

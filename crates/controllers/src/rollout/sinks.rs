@@ -14,6 +14,7 @@ use super::{
     feed::Sink,
     pod::DaemonPod,
     shelf::{Key, Stamp},
+    takeovers::Teller,
     world::{KnownReplicaSet, State, World, owner_of, referenced},
 };
 
@@ -126,24 +127,26 @@ pub(super) struct OldPods {
     pub(super) key: Key,
     /// The DaemonSet's uid.
     pub(super) daemon_set: String,
+    /// Which watch it is.
+    pub(super) teller: Teller,
 }
 
 impl Sink<DaemonPod> for OldPods {
     fn apply(&self, pod: &DaemonPod) {
         if pod.owner_references().iter().any(|owner| owner.uid == self.daemon_set) {
             let known = Arc::new(facts::pod(pod));
-            let woken = self.world.state().old_pods.tell(Stamp::of(pod), self.key.clone(), known);
-            self.world.wake_each(woken);
+            self.world.change_old_pods(&self.key, self.teller, |pods| {
+                pods.tell(Stamp::of(pod), self.key.clone(), known)
+            });
         }
     }
 
     fn delete(&self, pod: &DaemonPod) {
-        let woken = self.world.state().old_pods.remove(&Stamp::of(pod));
-        self.world.wake_each(woken);
+        self.world.change_old_pods(&self.key, self.teller, |pods| pods.remove(&Stamp::of(pod)));
     }
 
     fn only(&self, seen: &HashSet<Key>) {
-        let woken = self.world.state().old_pods.only(seen, |_, owner| *owner == self.key);
-        self.world.wake_each(woken);
+        self.world
+            .change_old_pods(&self.key, self.teller, |pods| pods.only(seen, |_, owner| *owner == self.key));
     }
 }

@@ -24,6 +24,7 @@ use super::{
     facts::{self, KnownNode, KnownPod},
     pod::DaemonPod,
     shelf::{Key, Shelf, Stamp},
+    takeovers::{OldDaemonSet, Takeovers, Teller},
 };
 
 /// Settings by the ExtendedDaemonSet that they are for.
@@ -63,26 +64,11 @@ pub(super) struct State {
     pub(super) sets: Shelf<ExtendedDaemonSet>,
     pub(super) replica_sets: Shelf<KnownReplicaSet>,
     pub(super) pods: Shelf<KnownPod>,
-    /// Pods of the DaemonSets that are taken over from.
-    pub(super) old_pods: Shelf<KnownPod>,
-    old_daemon_sets: HashMap<Key, OldDaemonSet>,
+    pub(super) takeovers: Takeovers,
     pub(super) settings: Shelf<ExtendedDaemonsetSetting>,
     pub(super) pod_templates: Shelf<PodTemplate>,
     nodes: BTreeMap<String, Arc<KnownNode>>,
     node_list: Nodes,
-}
-
-/// The DaemonSet that is taken over from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum OldDaemonSet {
-    /// There is none.
-    None,
-    /// Its uid. All its pods are known.
-    Known(String),
-    /// Nobody knows yet: its pods may be anywhere.
-    Unseen,
-    /// We cannot look, and why.
-    Hidden(String),
 }
 
 /// All that is known of one ExtendedDaemonSet at one moment.
@@ -166,7 +152,7 @@ impl World {
         let state = self.state();
         let set = state.sets.get(key)?.clone();
         let mut pods: Vec<Arc<KnownPod>> = state.pods.of(key).cloned().collect();
-        let mut old: Vec<Arc<KnownPod>> = state.old_pods.of(key).cloned().collect();
+        let mut old: Vec<Arc<KnownPod>> = state.takeovers.pods_for(key).cloned().collect();
         if !old.is_empty() {
             // One that carries our label already is not told twice.
             let marked: HashSet<&str> = pods.iter().map(|pod| pod.facts.uid.as_str()).collect();
@@ -180,7 +166,7 @@ impl World {
         Some(View {
             replica_sets: state.replica_sets.of(key).cloned().collect(),
             pods,
-            old_daemon_set: state.old_daemon_sets.get(key).cloned().unwrap_or(OldDaemonSet::None),
+            old_daemon_set: state.takeovers.daemon_set(key),
             settings: state.settings.of(key).cloned().collect(),
             pod_template,
             nodes: state.node_list.clone(),
@@ -227,17 +213,34 @@ impl World {
         self.state().replica_sets.get(key).map(|known| known.object.metadata.clone())
     }
 
-    /// What is known of the DaemonSet that is taken over from.
-    pub(super) fn old_daemon_set(&self, key: &Key, now: OldDaemonSet) {
-        let mut state = self.state();
-        if now == OldDaemonSet::None {
-            state.old_pods.only(&HashSet::new(), |_, owner| owner == key);
-            state.old_daemon_sets.remove(key);
-        } else {
-            state.old_daemon_sets.insert(key.clone(), now);
-        }
-        drop(state);
+    /// A takeover from a DaemonSet begins, in the place of any other.
+    pub(super) fn begin_takeover(&self, key: &Key) -> Teller {
+        let teller = self.state().takeovers.begin(key);
         self.wake(Wake::One(key.clone()));
+        teller
+    }
+
+    /// A takeover is over, unless another has begun.
+    pub(super) fn end_takeover(&self, key: &Key, teller: Teller) {
+        let ended = self.state().takeovers.end(key, teller);
+        self.wake_each(ended.then(|| key.clone()));
+    }
+
+    /// What is known of the DaemonSet that is taken over from, if who tells it is listened to.
+    pub(super) fn old_daemon_set(&self, key: &Key, teller: Teller, now: OldDaemonSet) {
+        let noted = self.state().takeovers.note(key, teller, now);
+        self.wake_each(noted.then(|| key.clone()));
+    }
+
+    /// Pods of the DaemonSet that is taken over from, changed if who tells of them is listened to.
+    pub(super) fn change_old_pods<K: IntoIterator<Item = Key>>(
+        &self,
+        key: &Key,
+        teller: Teller,
+        change: impl FnOnce(&mut Shelf<KnownPod>) -> K,
+    ) {
+        let woken = self.state().takeovers.pods_by(key, teller).map(change);
+        self.wake_each(woken.into_iter().flatten());
     }
 
     /// What a watch of nodes tells. Only what the planner looks at wakes anybody: a heartbeat does not.

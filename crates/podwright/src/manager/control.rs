@@ -19,8 +19,13 @@ use podwright_controllers::{
     registration::Registration,
     rollout::{RolloutMetrics, Rollouts, Unstarted},
     sizing::{Changes, Sizing, SizingMetrics},
+    withdrawal::Withdrawal,
 };
-use podwright_runtime::{lease::Leadership, metrics::Metrics, probes::Readiness};
+use podwright_runtime::{
+    lease::{Leadership, Onlooker},
+    metrics::Metrics,
+    probes::Readiness,
+};
 use tokio::sync::mpsc;
 
 use super::{
@@ -263,6 +268,28 @@ impl Control<'_> {
             published,
         };
         self.run("registration", |cancel| registration.run(cancel));
+    }
+
+    /// Starts to take back what an earlier configuration registered, for nobody serves it.
+    pub(super) fn withdraw(&self) {
+        let config = self.config;
+        if !config.webhook.register {
+            return;
+        }
+        let election = &config.leader_election;
+        // Who rolls out and does nothing else leads by that Lease.
+        let is_ours = !config.has(Feature::Rollout) || config.rollout.lease == election.lease;
+        let registrars = (!is_ours).then(|| {
+            let duration = election.lease_duration.get();
+            Onlooker::new(self.client.clone(), config.home(), &election.lease, duration)
+        });
+        let withdrawal = Withdrawal {
+            client: self.client.clone(),
+            config: config.clone(),
+            leadership: self.leaderships.general.clone(),
+            registrars,
+        };
+        self.run("withdrawal", |cancel| withdrawal.run(cancel));
     }
 
     fn run<F>(&self, name: &'static str, task: impl FnOnce(tokio_util::sync::CancellationToken) -> F)

@@ -81,8 +81,9 @@ pub(super) async fn run(settings: Settings) -> anyhow::Result<()> {
     let facts = if let Some(client) = client {
         let control = Control { tasks: &tasks, config: &config, client, leaderships, readiness };
         let facts = control.start(control_metrics)?;
-        if let Some(certificates) = certificates {
-            control.register(certificates);
+        match certificates {
+            Some(certificates) => control.register(certificates),
+            None => control.withdraw(),
         }
         facts
     } else {

@@ -3,7 +3,9 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::{
     ByteString,
-    api::{admissionregistration::v1::MutatingWebhookConfiguration, core::v1::Secret},
+    api::{
+        admissionregistration::v1::MutatingWebhookConfiguration, coordination::v1::Lease, core::v1::Secret,
+    },
 };
 use kube::{
     Api,
@@ -11,7 +13,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::labs::{create, in_namespace, options, peer_pod, plain, soon};
+use crate::labs::{SOON, create, in_namespace, options, peer_pod, plain, soon, start_with};
 
 #[tokio::test]
 async fn a_registration_that_somebody_changes_is_put_right() {
@@ -37,6 +39,47 @@ async fn a_registration_that_somebody_changes_is_put_right() {
         .await
         .unwrap();
     }
+}
+
+#[tokio::test]
+async fn once_no_feature_has_a_webhook_and_nobody_serves_one_nothing_is_registered() {
+    let election = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 200ms}\n";
+    let lab = start_with(2, &format!("features: [sizing, rollout]\n{election}"), &[]).await;
+    let api: Api<MutatingWebhookConfiguration> = Api::all(lab.client().unwrap());
+    let before = api.get("podwright").await.unwrap();
+    assert_eq!(before.webhooks.as_ref().map(Vec::len), Some(1));
+
+    // One after the other, as a Deployment does it: while one of the former configuration lives, it serves.
+    std::fs::write(lab.dir().join("podwright.yaml"), format!("features: [rollout]\n{election}")).unwrap();
+    let restart = async |index| {
+        let replica = lab.replica(index).unwrap();
+        replica.terminate().await.unwrap();
+        replica.start().await.unwrap();
+        replica.await_ready(SOON).await.unwrap();
+    };
+    restart(0).await;
+    let leases: Api<Lease> = Api::namespaced(lab.client().unwrap(), "podwright-system");
+    let renewals = async || leases.get("podwright").await.map(|lease| lease.metadata.resource_version);
+    // For four times as long as it must be seen unchanged.
+    for _ in 0..40 {
+        let last = renewals().await.unwrap();
+        soon(|| async {
+            anyhow::ensure!(renewals().await? != last, "nobody renews the Lease of those who register");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+    assert_eq!(api.get("podwright").await.unwrap().webhooks, before.webhooks);
+
+    restart(1).await;
+    soon(|| async {
+        let webhooks = api.get("podwright").await?.webhooks.unwrap_or_default();
+        anyhow::ensure!(webhooks.is_empty(), "{} webhooks are still registered", webhooks.len());
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]

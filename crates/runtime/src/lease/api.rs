@@ -189,7 +189,7 @@ fn version(lease: &Lease) -> String {
     lease.metadata.resource_version.clone().unwrap_or_default()
 }
 
-fn record(lease: &Lease) -> Record {
+pub(super) fn record(lease: &Lease) -> Record {
     let spec = lease.spec.as_ref();
     let seconds =
         spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());

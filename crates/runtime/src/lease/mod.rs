@@ -15,6 +15,7 @@
 mod api;
 mod claim;
 mod election;
+mod onlooker;
 
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use claim::{Claim, Leadership};
 pub use election::{LeaseView, Step, step};
+pub use onlooker::Onlooker;
 
 /// Which lease, for whom, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,30 +22,73 @@ impl Scene {
             "spec": {"selector": {"matchLabels": {"app": "foo"}}, "template": wanted["spec"]["template"].clone()},
         })
     }
+
+    /// A DaemonSet with a pod on each of so many new nodes, which then leaves them alone.
+    async fn inert_daemon_set(&self, nodes: usize) -> anyhow::Result<()> {
+        self.nodes(nodes).await?;
+        self.apply(&self.daemon_set()).await?;
+        self.await_version("2.9", nodes).await?;
+        // Inert: it would delete pods on nodes that it does not select, but with OnDelete and its pods' toleration it keeps them.
+        let old: Api<DaemonSet> = Api::namespaced(self.client.clone(), &self.name);
+        let inert = json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}});
+        old.patch("foo", &PatchParams::default(), &Patch::Merge(inert)).await?;
+        let taint = json!({"spec": {"taints": [{"key": "new-only", "effect": "NoSchedule"}]}});
+        for node in 0..nodes {
+            self.patch_node(&node.to_string(), taint.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// What takes over from it.
+    fn successor(&self) -> Value {
+        let mut wanted = self.foo("3.0");
+        wanted["metadata"]["annotations"] = json!({"extendeddaemonset.datadoghq.com/old-daemonset": "foo"});
+        wanted["spec"]["template"]["spec"]["tolerations"] =
+            json!([{"key": "new-only", "operator": "Exists"}]);
+        wanted["spec"]["template"]["metadata"]["labels"] = json!({"app": "foo-new"});
+        wanted
+    }
 }
 
 #[tokio::test]
 async fn a_daemon_set_is_taken_over_from_node_by_node() {
     scene("oldset", |scene| async move {
-        scene.nodes(4).await?;
-        scene.apply(&scene.daemon_set()).await?;
-        scene.await_version("2.9", 4).await?;
-        // Inert: it would delete pods on nodes that it does not select, but with OnDelete and its pods' toleration it keeps them.
-        let old: Api<DaemonSet> = Api::namespaced(scene.client.clone(), &scene.name);
-        let inert = json!({"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}});
-        old.patch("foo", &PatchParams::default(), &Patch::Merge(inert)).await?;
-        let taint = json!({"spec": {"taints": [{"key": "new-only", "effect": "NoSchedule"}]}});
-        for node in 0..4 {
-            scene.patch_node(&node.to_string(), taint.clone()).await?;
-        }
-        let mut wanted = scene.foo("3.0");
-        wanted["metadata"]["annotations"] = json!({"extendeddaemonset.datadoghq.com/old-daemonset": "foo"});
-        wanted["spec"]["template"]["spec"]["tolerations"] =
-            json!([{"key": "new-only", "operator": "Exists"}]);
-        wanted["spec"]["template"]["metadata"]["labels"] = json!({"app": "foo-new"});
-        scene.apply(&wanted).await?;
+        scene.inert_daemon_set(4).await?;
+        scene.apply(&scene.successor()).await?;
         scene.await_version("3.0", 4).await?;
         scene.await_done("foo", 4).await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_manager_that_begins_in_the_middle_of_a_takeover_makes_no_pod_beside_an_old_one() {
+    let config = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 200ms}\n";
+    let lab = Box::leak(Box::new(start_with(1, config, &["--features", "rollout"]).await));
+    scene_in(lab, "midway", |scene| async move {
+        scene.inert_daemon_set(4).await?;
+        let mut wanted = scene.successor();
+        // Slow enough to be stopped midway.
+        wanted["spec"]["minReadySeconds"] = json!(2);
+        scene.apply(&wanted).await?;
+        soon(|| async {
+            let new = scene.serving().await?.values().filter(|pod| version_of(pod) == "3.0").count();
+            anyhow::ensure!(new > 0, "no pod has been replaced yet");
+            Ok(())
+        })
+        .await?;
+        scene.annotate("rolling-update-paused", Some("true")).await?;
+        super::rolling::settled(&scene).await?;
+        let old = scene.serving().await?.values().filter(|pod| version_of(pod) == "2.9").count();
+        anyhow::ensure!((1..4).contains(&old), "{old} of 4 pods are the DaemonSet's");
+        scene.lab.replica(0)?.kill().await?;
+        scene.lab.replica(0)?.start().await?;
+        scene.annotate("rolling-update-paused", None).await?;
+        scene.await_version("3.0", 4).await?;
+        scene.await_done("foo", 4).await?;
+        let created = scene.writes()?.get("create pods").copied().unwrap_or(0);
+        anyhow::ensure!(created == 4, "{created} pods were made for 4 nodes: some beside an old one");
         Ok(())
     })
     .await;

@@ -1,0 +1,77 @@
+//! Somebody who takes no part in an election, and has to know whether anybody still does.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+use tokio::time::Instant;
+
+use super::{api::record, election::Record};
+
+/// Looks at a Lease now and then, and never writes to it.
+#[derive(Debug)]
+pub struct Onlooker {
+    leases: Api<Lease>,
+    name: String,
+    sight: Sight,
+}
+
+/// What was seen, and since when it has been so by our own clock.
+#[derive(Debug)]
+struct Sight {
+    /// How long to wait where the Lease does not say.
+    duration: Duration,
+    last: Option<(Option<Record>, Instant)>,
+}
+
+impl Onlooker {
+    /// Looks at this Lease, whose candidates wait so long for each other unless it says something else.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, name: impl Into<String>, duration: Duration) -> Self {
+        let sight = Sight { duration, last: None };
+        Self { leases: Api::namespaced(client, namespace), name: name.into(), sight }
+    }
+
+    /// Looks once. Whether all candidates have ended: one that lives renews the Lease, or takes it once it is free, so it has been
+    /// seen unchanged for its whole duration only if there is none. The first look never tells so.
+    pub async fn is_abandoned(&mut self) -> Result<bool, kube::Error> {
+        let lease = self.leases.get_opt(&self.name).await?;
+        Ok(self.sight.note(lease.as_ref().map(record), Instant::now()))
+    }
+}
+
+impl Sight {
+    fn note(&mut self, now_there: Option<Record>, now: Instant) -> bool {
+        let duration = now_there.as_ref().and_then(|record| record.duration).unwrap_or(self.duration);
+        let since = match self.last.take() {
+            Some((seen, since)) if seen == now_there => since,
+            _ => now,
+        };
+        self.last = Some((now_there, since));
+        now > since && now - since >= duration
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_abandoned_once_nobody_has_touched_it_for_its_duration() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let record = |holder: Option<&str>, version: &str| {
+            let duration = holder.map(|_| Duration::from_secs(4));
+            Some(Record { holder: holder.map(str::to_owned), duration, version: version.to_owned() })
+        };
+        let mut sight = Sight { duration: Duration::from_secs(10), last: None };
+        assert!(!sight.note(record(Some("a"), "1"), at(0)), "nothing is known of before");
+        assert!(!sight.note(record(Some("a"), "1"), at(3)));
+        assert!(!sight.note(record(Some("a"), "2"), at(5)), "renewed");
+        assert!(!sight.note(record(None, "3"), at(8)), "released, and another may take it");
+        assert!(!sight.note(record(Some("b"), "4"), at(9)), "which it does");
+        assert!(sight.note(record(Some("b"), "4"), at(13)), "and dies");
+        assert!(!sight.note(None, at(14)), "removed; who held it may not have noticed");
+        assert!(!sight.note(None, at(23)) && sight.note(None, at(24)));
+    }
+}

@@ -130,18 +130,22 @@ where
     }
 }
 
-/// The event without the guard; none if the object cannot be read.
-pub(crate) fn readable<K: Resource<DynamicType = ()>>(
-    event: watcher::Event<DeserializeGuard<K>>,
-) -> Option<watcher::Event<K>> {
-    let read = |object: DeserializeGuard<K>| match object.0 {
+/// The object without the guard; none if it cannot be read.
+pub(crate) fn read<K: Resource<DynamicType = ()>>(object: DeserializeGuard<K>) -> Option<K> {
+    match object.0 {
         Ok(object) => Some(object),
         Err(error) => {
             let name = error.metadata.name.unwrap_or_default();
             tracing::warn!(kind = %K::kind(&()), name, error = %error.error, "an object cannot be read and is passed over");
             None
         }
-    };
+    }
+}
+
+/// The event without the guard; none if the object cannot be read.
+fn readable<K: Resource<DynamicType = ()>>(
+    event: watcher::Event<DeserializeGuard<K>>,
+) -> Option<watcher::Event<K>> {
     Some(match event {
         watcher::Event::Apply(object) => watcher::Event::Apply(read(object)?),
         watcher::Event::InitApply(object) => watcher::Event::InitApply(read(object)?),

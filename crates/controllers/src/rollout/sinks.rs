@@ -43,8 +43,8 @@ impl Sink<ExtendedDaemonSet> for WorldSink {
         self.change(|state| state.sets.tell(Stamp::of(object), key, Arc::new(set)));
     }
 
-    fn delete(&self, object: &ExtendedDaemonSet) {
-        self.change(|state| state.sets.remove(&Stamp::of(object)).into_iter().collect());
+    fn delete(&self, object: &Stamp) {
+        self.change(|state| state.sets.remove(object).into_iter().collect());
     }
 
     fn only(&self, seen: &HashSet<Key>) {
@@ -58,8 +58,8 @@ impl Sink<ExtendedDaemonSetReplicaSet> for WorldSink {
         self.change(|state| state.replica_sets.tell(Stamp::of(object), owner_of(object), known));
     }
 
-    fn delete(&self, object: &ExtendedDaemonSetReplicaSet) {
-        self.change(|state| state.replica_sets.remove(&Stamp::of(object)).into_iter().collect());
+    fn delete(&self, object: &Stamp) {
+        self.change(|state| state.replica_sets.remove(object).into_iter().collect());
     }
 
     fn only(&self, seen: &HashSet<Key>) {
@@ -75,8 +75,8 @@ impl Sink<DaemonPod> for WorldSink {
         self.change(|state| state.pods.tell(Stamp::of(pod), owner, known));
     }
 
-    fn delete(&self, pod: &DaemonPod) {
-        self.change(|state| state.pods.remove(&Stamp::of(pod)).into_iter().collect());
+    fn delete(&self, pod: &Stamp) {
+        self.change(|state| state.pods.remove(pod).into_iter().collect());
     }
 
     fn only(&self, seen: &HashSet<Key>) {
@@ -92,8 +92,8 @@ impl Sink<ExtendedDaemonsetSetting> for WorldSink {
         self.world.settings_changed.notify_one();
     }
 
-    fn delete(&self, object: &ExtendedDaemonsetSetting) {
-        self.change(|state| state.settings.remove(&Stamp::of(object)).into_iter().collect());
+    fn delete(&self, object: &Stamp) {
+        self.change(|state| state.settings.remove(object).into_iter().collect());
         self.world.settings_changed.notify_one();
     }
 
@@ -111,8 +111,8 @@ impl Sink<PodTemplate> for WorldSink {
         self.change(|state| state.pod_templates.tell(Stamp::of(object), Key::of(object), Arc::new(template)));
     }
 
-    fn delete(&self, object: &PodTemplate) {
-        self.change(|state| state.pod_templates.remove(&Stamp::of(object)).into_iter().collect());
+    fn delete(&self, object: &Stamp) {
+        self.change(|state| state.pod_templates.remove(object).into_iter().collect());
     }
 
     fn only(&self, seen: &HashSet<Key>) {
@@ -141,8 +141,8 @@ impl Sink<DaemonPod> for OldPods {
         }
     }
 
-    fn delete(&self, pod: &DaemonPod) {
-        self.world.change_old_pods(&self.key, self.teller, |pods| pods.remove(&Stamp::of(pod)));
+    fn delete(&self, pod: &Stamp) {
+        self.world.change_old_pods(&self.key, self.teller, |pods| pods.remove(pod));
     }
 
     fn only(&self, seen: &HashSet<Key>) {

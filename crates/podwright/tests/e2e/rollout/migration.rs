@@ -11,10 +11,10 @@ use podwright_api::eds::{find_condition, words};
 use podwright_lab::eventually;
 use serde_json::{Value, json};
 
-use super::scene::{Scene, scene, scene_in, version_of};
+use super::scene::{CONFIG, Scene, scene, scene_in, version_of};
 use crate::labs::{soon, start_with};
 
-impl Scene {
+impl Scene<'_> {
     fn daemon_set(&self) -> Value {
         let wanted = self.foo("2.9");
         json!({
@@ -97,8 +97,8 @@ async fn an_annotation_that_names_nothing_holds_nobody_up() {
 
 #[tokio::test]
 async fn without_the_right_to_look_at_daemon_sets_only_that_set_waits_and_says_why() {
-    let lab = Box::leak(Box::new(start_with(1, "", &["--features", "rollout"]).await));
-    scene_in(lab, "norights", |scene| async move {
+    let lab = start_with(1, CONFIG, &["--features", "rollout"]).await;
+    scene_in(&lab, "norights", |scene| async move {
         let grants: Api<ClusterRole> = Api::all(scene.client.clone());
         let mut rules = grants.get("podwright").await?.rules.unwrap_or_default();
         rules.retain(|rule| !rule.resources.iter().flatten().any(|resource| resource == "daemonsets"));

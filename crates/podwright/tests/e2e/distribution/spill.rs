@@ -11,7 +11,7 @@ use super::{BURST, Scene, lab};
 use crate::labs::{in_namespace, soon};
 
 /// How many pods are ready, and how many of them are on each tier's nodes.
-async fn ready(scene: &Scene) -> anyhow::Result<(usize, usize, usize)> {
+async fn ready(scene: &Scene<'_>) -> anyhow::Result<(usize, usize, usize)> {
     let pods = scene.pods().await?;
     let nodes = Api::<Node>::all(scene.client.clone());
     let existing: Vec<String> = nodes

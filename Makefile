@@ -80,7 +80,7 @@ deny: ## Licences and duplicate dependencies (needs cargo-deny)
 .PHONY: e2e
 e2e: need-cargo need-go need-registry ## Only the tests on the real control plane
 	$(CARGO) build --locked --package podwright --package podwright-lab
-	$(CARGO) test --locked --package podwright --test e2e -- $(TEST)
+	$(CARGO) test --locked --package podwright --test e2e --test timed -- $(TEST)
 
 .PHONY: bench
 bench: need-cargo need-go need-registry ## Measure: admission, sizing, architecture, distribution, rollout (BENCH_ARGS="admission --peer URL": only that, beside another webhook)

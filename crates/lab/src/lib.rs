@@ -28,7 +28,7 @@ pub mod manifests;
 pub mod nodes;
 mod pki;
 mod podwright;
-mod ports;
+pub mod ports;
 mod probe;
 pub mod process;
 pub mod progress;

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 ///
 /// They lie below the range from which the kernel takes the ports of outgoing connections: a replica that is restarted
 /// on its port must not find it taken by somebody's client. Only where that yields nothing does the kernel choose.
-pub(crate) fn free(count: usize) -> Result<Vec<u16>> {
+pub fn free(count: usize) -> Result<Vec<u16>> {
     // Held until all are found, so that none is found twice.
     let mut held = Vec::with_capacity(count);
     for candidate in candidates(lowest_ephemeral(), RandomState::new().hash_one(count)) {

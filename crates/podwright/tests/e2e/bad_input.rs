@@ -30,7 +30,7 @@ fn complaint(flags: &[&str]) -> String {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    podwright_lab::ports::free(1).unwrap()[0]
 }
 
 fn certificates() -> TempDir {

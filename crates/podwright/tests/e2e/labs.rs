@@ -2,8 +2,11 @@
 
 use std::{future::Future, path::PathBuf, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use podwright_lab::{Lab, LabOptions, eventually};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -11,18 +14,12 @@ use tokio::sync::OnceCell;
 /// How long anything that should happen soon may take on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-static PLAIN: OnceCell<Lab> = OnceCell::const_new();
-
 /// One replica with the default settings and VMs on all nodes.
 pub(crate) async fn plain() -> &'static Lab {
+    static LAB: OnceCell<Lab> = OnceCell::const_new();
     let config =
         "peerPods: {capacity: {default: 10, nodes: [{selector: {matchLabels: {pool: big}}, vms: 20}]}}";
-    PLAIN.get_or_init(|| start(1, config)).await
-}
-
-/// The same, once it has been started.
-pub(crate) fn plain_now() -> &'static Lab {
-    PLAIN.get().expect("a test of this lab runs")
+    LAB.get_or_init(|| start(1, config)).await
 }
 
 /// One replica with every peer-pod option turned away from its default.
@@ -61,9 +58,10 @@ pub(crate) fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_podwright"))
 }
 
-/// Runs a test's body in a namespace of its own, and prints the cluster's state if it fails.
+/// Runs a test's body in a namespace of its own, and prints the cluster's state if it fails. If it does not, what it leaves behind
+/// is cleared away, so that crash loops and rollouts do not keep the machine busy for the tests that follow.
 pub(crate) async fn in_namespace<F: Future<Output = anyhow::Result<()>>>(
-    lab: &'static Lab,
+    lab: &Lab,
     prefix: &str,
     body: impl FnOnce(Client, String) -> F,
 ) {
@@ -71,6 +69,29 @@ pub(crate) async fn in_namespace<F: Future<Output = anyhow::Result<()>>>(
     if let Err(error) = body(lab.client().unwrap(), namespace.clone()).await {
         panic!("{error:#}\n{}", lab.dump(&namespace).await);
     }
+    // On a thread of its own, which nobody waits for. A lab that is gone by then needs no clearing.
+    let config = lab.client_config();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _ = runtime.block_on(clear(config, &namespace));
+    });
+}
+
+/// Deletes a namespace and the nodes that are named after it.
+async fn clear(config: kube::Config, namespace: &str) -> kube::Result<()> {
+    let client = Client::try_from(config)?;
+    Api::<Namespace>::all(client.clone()).delete(namespace, &DeleteParams::default()).await?;
+    // From now on no pod can be created there. Those that are there need not wait for a kubelet, whose node goes too.
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
+    let nodes: Api<Node> = Api::all(client);
+    for node in nodes.list_metadata(&ListParams::default()).await?.items {
+        let name = node.name_any();
+        if name.strip_prefix(namespace).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+            nodes.delete(&name, &DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
 }
 
 /// A peer pod that no scheduler looks at.

@@ -11,13 +11,18 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
+use podwright_lab::PODWRIGHT_NAME;
 use serde_json::{Value, json};
 
-use crate::labs::{SOON, create, in_namespace, options, peer_pod, plain, soon, start_with};
+use crate::{
+    audit::Audit,
+    labs::{SOON, create, in_namespace, options, peer_pod, plain, soon, start_with},
+};
 
 #[tokio::test]
 async fn a_registration_that_somebody_changes_is_put_right() {
-    let lab = options().await;
+    // A lab of its own: without a registration other tests' pods would be left alone.
+    let lab = start_with(1, "features: [peer-pods]\n", &[]).await;
     let api: Api<MutatingWebhookConfiguration> = Api::all(lab.client().unwrap());
     let before = api.get("podwright").await.unwrap();
     for damage in [
@@ -44,7 +49,7 @@ async fn a_registration_that_somebody_changes_is_put_right() {
 #[tokio::test]
 async fn once_no_feature_has_a_webhook_and_nobody_serves_one_nothing_is_registered() {
     let election = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 200ms}\n";
-    let lab = start_with(2, &format!("features: [sizing, rollout]\n{election}"), &[]).await;
+    let lab = start_with(2, &format!("features: [sizing]\n{election}"), &[]).await;
     let api: Api<MutatingWebhookConfiguration> = Api::all(lab.client().unwrap());
     let before = api.get("podwright").await.unwrap();
     assert_eq!(before.webhooks.as_ref().map(Vec::len), Some(1));
@@ -117,29 +122,14 @@ async fn the_replaced_webhooks_own_registration_goes_on_working() {
 #[tokio::test]
 async fn at_rest_nothing_is_written_but_the_lease() {
     let lab = options().await;
-    let audit = || {
-        let text = std::fs::read_to_string(lab.log("audit")).unwrap();
-        let ours = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter(|entry| {
-            entry["user"]["username"] == "system:serviceaccount:podwright-system:podwright"
-                && !matches!(entry["verb"].as_str(), Some("get" | "list" | "watch"))
-        });
-        let (leases, others): (Vec<Value>, Vec<Value>) =
-            ours.partition(|entry| entry["objectRef"]["resource"] == "leases");
-        (leases.len(), others)
-    };
-    // Three renewals later is about six seconds later; other tests of this lab change no object that we write to, but for
-    // the registration that one of them empties.
-    let (leases, before) = audit();
+    let audit = Audit::of_lab(lab).unwrap();
+    // Three renewals later is about six seconds later; other tests of this lab change no object that we write to.
     soon(|| async {
-        anyhow::ensure!(audit().0 >= leases + 3, "no three renewals yet");
+        anyhow::ensure!(audit.renewals(PODWRIGHT_NAME)? >= 3, "no three renewals yet");
         Ok(())
     })
     .await
     .unwrap();
-    let after = audit().1;
-    let new: Vec<&Value> = after[before.len()..]
-        .iter()
-        .filter(|entry| entry["objectRef"]["resource"] != "mutatingwebhookconfigurations")
-        .collect();
-    assert!(new.is_empty(), "{new:?}");
+    let writes = audit.writes().unwrap();
+    assert!(writes.is_empty(), "{writes:?}");
 }

@@ -7,11 +7,11 @@ use podwright_api::keys;
 use podwright_lab::registry::{Fault, image};
 use serde_json::json;
 
-use super::ground::{Scene, architectures, gated, is_held, pod, program, scene, tolerates_arm};
+use super::ground::{Ground, Scene, architectures, gated, is_held, pod, program, scene, tolerates_arm};
 use crate::labs::soon;
 
 /// An image behind a proxy that answers nobody, until it is healed.
-async fn unreachable(scene: &Scene, proxy: usize, platforms: &[&str]) -> anyhow::Result<String> {
+async fn unreachable(scene: &Scene<'_>, proxy: usize, platforms: &[&str]) -> anyhow::Result<String> {
     let registries = &scene.ground.registries;
     let made = image(&format!("{}/app", scene.namespace)).tag("1").platforms(platforms.iter().copied());
     let pushed = made.push(&registries.open).await?;
@@ -21,7 +21,9 @@ async fn unreachable(scene: &Scene, proxy: usize, platforms: &[&str]) -> anyhow:
 
 #[tokio::test]
 async fn a_pod_waits_for_its_registry_and_is_then_placed_whoever_leads() {
-    scene(gated().await, "waits", |scene| async move {
+    // A lab of its own: nobody else's review should be lost.
+    let ground = Ground::gated().await;
+    scene(&ground, "waits", |scene| async move {
         let image = unreachable(&scene, 0, &["linux/arm64"]).await?;
         let answer = scene.create(&pod("app", &[&image])).await?;
         assert!(is_held(&answer.object), "{answer:?}");

@@ -36,10 +36,12 @@ pub(super) struct Registries {
     pub(super) frail: Mutex<LocalRegistry>,
     /// Before the open one.
     pub(super) proxies: Vec<Proxy>,
+    /// Their thread ends with it.
+    _thread: oneshot::Sender<()>,
 }
 
 impl Registries {
-    async fn start() -> anyhow::Result<Self> {
+    async fn start(thread: oneshot::Sender<()>) -> anyhow::Result<Self> {
         let open = LocalRegistry::start(Access::Open).await?;
         let mut proxies = Vec::new();
         for _ in 0..PROXIES {
@@ -51,18 +53,20 @@ impl Registries {
             frail: Mutex::new(LocalRegistry::start(Access::Open).await?),
             open,
             proxies,
+            _thread: thread,
         })
     }
 
-    /// Starts them on a thread that lives as long as the tests.
+    /// Starts them on a thread that lives as long as they do.
     async fn on_their_thread() -> Self {
         let (send, receive) = oneshot::channel();
         std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {
-                let _ = send.send(Self::start().await);
-                std::future::pending::<()>().await;
+                let (thread, end) = oneshot::channel();
+                let _ = send.send(Self::start(thread).await);
+                let _ = end.await;
             });
         });
         receive.await.unwrap().unwrap_or_else(|error| panic!("the registries did not start: {error:#}"))
@@ -91,7 +95,12 @@ impl Ground {
         let registries = Registries::on_their_thread().await;
         let mut settings = settings;
         settings["registries"] = json!(registries.config());
-        let config = json!({"architecture": settings, "leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}});
+        let config = json!({
+            "architecture": settings,
+            "leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"},
+            // Well above how long lookups may take.
+            "webhook": {"timeout": "10s"},
+        });
         let lab = start(replicas, &config.to_string()).await;
         for index in 0..2 {
             let arm = NodeShape::new(format!("arm-{index}")).arch("arm64").zone(["lab-a", "lab-b"][index]);
@@ -101,6 +110,11 @@ impl Ground {
         let ground = Self { lab, registries };
         ground.await_arm64().await;
         ground
+    }
+
+    /// Two replicas that hold pods back whose images are not known, for a while.
+    pub(super) async fn gated() -> Self {
+        Self::start(2, json!({"onUnknown": "Gate", "gate": {"deadline": "20s"}})).await
     }
 
     /// Waits until admission knows of both architectures.
@@ -134,14 +148,14 @@ pub(super) async fn ground() -> &'static Ground {
 /// Two replicas that hold such pods back, for a while.
 pub(super) async fn gated() -> &'static Ground {
     static GROUND: OnceCell<Ground> = OnceCell::const_new();
-    GROUND.get_or_init(|| Ground::start(2, json!({"onUnknown": "Gate", "gate": {"deadline": "20s"}}))).await
+    GROUND.get_or_init(Ground::gated).await
 }
 
-/// One replica that refuses what it cannot place, and reads no Secrets.
+/// One replica that refuses what it cannot place, and reads no Secrets. It waits longer for registries than by default, too.
 pub(super) async fn strict() -> &'static Ground {
     static GROUND: OnceCell<Ground> = OnceCell::const_new();
     let settings = json!({
-        "onUnknown": "Deny", "onNoCommonPlatform": "Deny", "usePullSecrets": false,
+        "onUnknown": "Deny", "onNoCommonPlatform": "Deny", "usePullSecrets": false, "lookupTimeout": "4s",
         "architectures": {
             "arm64": {"machineType": "m7g.large", "preference": 10}, "amd64": {"machineType": "m7i.large"},
         },
@@ -150,17 +164,17 @@ pub(super) async fn strict() -> &'static Ground {
 }
 
 /// Runs a test's body in a namespace of its own.
-pub(super) async fn scene<F: Future<Output = anyhow::Result<()>>>(
-    ground: &'static Ground,
+pub(super) async fn scene<'a, F: Future<Output = anyhow::Result<()>>>(
+    ground: &'a Ground,
     prefix: &str,
-    body: impl FnOnce(Scene) -> F,
+    body: impl FnOnce(Scene<'a>) -> F,
 ) {
     in_namespace(&ground.lab, prefix, |client, namespace| body(Scene { ground, client, namespace })).await;
 }
 
 /// One test's namespace.
-pub(super) struct Scene {
-    pub(super) ground: &'static Ground,
+pub(super) struct Scene<'a> {
+    pub(super) ground: &'a Ground,
     pub(super) client: Client,
     pub(super) namespace: String,
 }
@@ -231,7 +245,7 @@ pub(super) fn is_held(pod: &Value) -> bool {
     gates.iter().any(|gate| gate["name"] == keys::ARCHITECTURE)
 }
 
-impl Scene {
+impl Scene<'_> {
     pub(super) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }

@@ -58,7 +58,7 @@ async fn five_hundred_pods_of_fifty_images_fetch_each_image_once_and_none_is_los
 }
 
 /// By repository of this test: how often its tag's manifest was fetched, by the registry's own log.
-fn fetches(scene: &Scene) -> anyhow::Result<BTreeMap<String, usize>> {
+fn fetches(scene: &Scene<'_>) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     for line in scene.ground.registries.open.logged()? {
         let ours =

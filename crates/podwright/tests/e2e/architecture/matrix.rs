@@ -29,7 +29,7 @@ fn names(pushed: &Pushed) -> [(&'static str, String); 3] {
 
 /// Asserts where a pod with this image goes.
 async fn expect(
-    scene: &Scene,
+    scene: &Scene<'_>,
     what: &str,
     image: &str,
     secret: Option<&str>,

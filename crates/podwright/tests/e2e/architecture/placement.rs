@@ -13,7 +13,7 @@ use super::ground::{Scene, architectures, ground, pod, scene, terms, tolerates_a
 use crate::{injector, labs::soon};
 
 /// Pushes an image for these platforms and gives its name.
-pub(super) async fn pushed(scene: &Scene, name: &str, platforms: &[&str]) -> anyhow::Result<String> {
+pub(super) async fn pushed(scene: &Scene<'_>, name: &str, platforms: &[&str]) -> anyhow::Result<String> {
     let repository = format!("{}/{name}", scene.namespace);
     let made = image(&repository).tag("1").platforms(platforms.iter().copied());
     Ok(made.push(&scene.ground.registries.open).await?.by_tag())

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::ground::{Scene, architectures, ground, pod, scene, secret};
 use crate::labs::soon;
 
-async fn private(scene: &Scene) -> anyhow::Result<String> {
+async fn private(scene: &Scene<'_>) -> anyhow::Result<String> {
     let made = image(&format!("{}/arm", scene.namespace)).tag("1").platforms(["linux/arm64"]);
     Ok(made.push(&scene.ground.registries.passwords).await?.by_tag())
 }

@@ -54,7 +54,7 @@ async fn rules_that_cannot_be_meant_are_refused_with_the_reason() {
 }
 
 /// Waits until whatever is created now is younger than this rule.
-async fn await_next_second(scene: &Scene, rule: &str) -> anyhow::Result<()> {
+async fn await_next_second(scene: &Scene<'_>, rule: &str) -> anyhow::Result<()> {
     let api: Api<PodDistributor> = Api::namespaced(scene.client.clone(), &scene.namespace);
     let created = api.get(rule).await?.metadata.creation_timestamp.map(|time| time.0.as_second());
     soon(|| async {
@@ -65,7 +65,7 @@ async fn await_next_second(scene: &Scene, rule: &str) -> anyhow::Result<()> {
 }
 
 /// Waits until a rule's condition Ready has this status and says this.
-async fn await_ready(scene: &Scene, rule: &str, status: &str, part: &str) -> anyhow::Result<()> {
+async fn await_ready(scene: &Scene<'_>, rule: &str, status: &str, part: &str) -> anyhow::Result<()> {
     let api: Api<PodDistributor> = Api::namespaced(scene.client.clone(), &scene.namespace);
     soon(|| async {
         let found = api.get(rule).await?.status.unwrap_or_default().conditions;

@@ -2,18 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use podwright_lab::eventually;
+use podwright_lab::{PODWRIGHT_NAME, eventually};
 use serde_json::json;
 
 use super::{BURST, CONFIG, Scene, is_within_one, lab};
-use crate::labs::{in_namespace, soon, start};
+use crate::{
+    audit::Audit,
+    labs::{in_namespace, soon, start},
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_killed_in_the_middle_of_a_burst_leaves_no_pod_unassigned_and_no_ratio_off() {
     // A lab of its own: nobody else should have to live with the loss.
-    let lab: &'static _ = Box::leak(Box::new(start(3, CONFIG).await));
-    in_namespace(lab, "killed", async |client, namespace| {
-        let scene = Scene::new(lab, client, namespace);
+    let lab = start(3, CONFIG).await;
+    in_namespace(&lab, "killed", async |client, namespace| {
+        let scene = Scene::new(&lab, client, namespace);
         let weights = [("default", 80), ("spot", 20)];
         scene.nodes(&[("default", 4), ("spot", 1)]).await?;
         scene.apply(&scene.rule(&weights)).await?;
@@ -47,9 +50,9 @@ async fn a_replica_killed_in_the_middle_of_a_burst_leaves_no_pod_unassigned_and_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_that_came_while_nobody_admitted_are_made_anew_in_the_right_place() {
-    let lab: &'static _ = Box::leak(Box::new(start(1, CONFIG).await));
-    in_namespace(lab, "away", async |client, namespace| {
-        let scene = Scene::new(lab, client, namespace);
+    let lab = start(1, CONFIG).await;
+    in_namespace(&lab, "away", async |client, namespace| {
+        let scene = Scene::new(&lab, client, namespace);
         let weights = [("default", 3), ("spot", 1)];
         scene.nodes(&[("default", 1), ("spot", 1)]).await?;
         scene.apply(&scene.rule(&weights)).await?;
@@ -110,9 +113,9 @@ async fn places_of_pods_that_a_quota_refuses_are_given_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_rest_nothing_is_written() {
-    let lab: &'static _ = Box::leak(Box::new(start(1, CONFIG).await));
-    in_namespace(lab, "rest", async |client, namespace| {
-        let scene = Scene::new(lab, client, namespace);
+    let lab = start(1, CONFIG).await;
+    in_namespace(&lab, "rest", async |client, namespace| {
+        let scene = Scene::new(&lab, client, namespace);
         let weights = [("default", 80), ("spot", 20)];
         scene.nodes(&[("default", 1), ("spot", 1)]).await?;
         scene.apply(&scene.rule(&weights)).await?;
@@ -126,29 +129,14 @@ async fn at_rest_nothing_is_written() {
             Ok(())
         })
         .await?;
-        let audit = || {
-            let text = std::fs::read_to_string(lab.log("audit")).unwrap();
-            let ours = text.lines().filter(|line| {
-                line.contains(r#""username":"system:serviceaccount:podwright-system:podwright""#)
-            });
-            let (leases, writes): (Vec<&str>, Vec<&str>) = ours
-                .filter(|line| {
-                    ["create", "update", "patch", "delete"]
-                        .iter()
-                        .any(|verb| line.contains(&format!(r#""verb":"{verb}""#)))
-                })
-                .partition(|line| line.contains(r#""resource":"leases""#));
-            (leases.len(), writes.len())
-        };
-        let (leases, before) = audit();
-        let started = Instant::now();
+        let (audit, started) = (Audit::of_lab(&lab)?, Instant::now());
         eventually(Duration::from_mins(1), || async {
-            anyhow::ensure!(audit().0 >= leases + 20, "not 20 renewals yet");
+            anyhow::ensure!(audit.renewals(PODWRIGHT_NAME)? >= 20, "not 20 renewals yet");
             Ok(())
         })
         .await?;
-        let writes = audit().1 - before;
-        anyhow::ensure!(writes == 0, "{writes} writes in {:?} of rest", started.elapsed());
+        let writes = audit.writes()?;
+        anyhow::ensure!(writes.is_empty(), "in {:?} of rest: {writes:?}", started.elapsed());
         Ok(())
     })
     .await;

@@ -38,14 +38,14 @@ const CONFIG: &str =
     "features: [distribution]\nleaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}\n";
 
 /// One test's rule, Deployment and nodes. Nodes carry the namespace as a label, which every entry names too, so all keys count.
-struct Scene {
-    lab: &'static Lab,
+struct Scene<'a> {
+    lab: &'a Lab,
     client: Client,
     namespace: String,
 }
 
-impl Scene {
-    fn new(lab: &'static Lab, client: Client, namespace: String) -> Self {
+impl<'a> Scene<'a> {
+    fn new(lab: &'a Lab, client: Client, namespace: String) -> Self {
         Self { lab, client, namespace }
     }
 

@@ -11,21 +11,50 @@ use crate::{
     labs::{in_namespace, soon},
 };
 
-async fn ca(scene: &Scene) -> anyhow::Result<String> {
-    let secret =
-        Api::<Secret>::namespaced(scene.client.clone(), "podwright-system").get("podwright-tls").await?;
-    Ok(String::from_utf8(secret.data.unwrap_or_default()["ca.crt"].0.clone())?)
-}
+impl Scene<'_> {
+    async fn ca(&self) -> anyhow::Result<String> {
+        let secret =
+            Api::<Secret>::namespaced(self.client.clone(), "podwright-system").get("podwright-tls").await?;
+        Ok(String::from_utf8(secret.data.unwrap_or_default()["ca.crt"].0.clone())?)
+    }
 
-fn review(scene: &Scene, version: &str, dry_run: bool, pod: &Value) -> String {
-    json!({
-        "apiVersion": format!("admission.k8s.io/{version}"), "kind": "AdmissionReview",
-        "request": {
-            "uid": "3c1f0a52-9d8e-4f5e-8a0b-2f6f5f1f7b11", "operation": "CREATE", "namespace": scene.namespace,
-            "kind": {"group": "", "version": "v1", "kind": "Pod"}, "dryRun": dry_run, "object": pod,
-        },
-    })
-    .to_string()
+    /// Has a replica look at a pod, as an API server does, and gives its answer.
+    async fn review(
+        &self,
+        ca: &str,
+        port: u16,
+        version: &str,
+        dry_run: bool,
+        pod: &Value,
+    ) -> anyhow::Result<Value> {
+        let review = json!({
+            "apiVersion": format!("admission.k8s.io/{version}"), "kind": "AdmissionReview",
+            "request": {
+                "uid": "3c1f0a52-9d8e-4f5e-8a0b-2f6f5f1f7b11", "operation": "CREATE", "namespace": self.namespace,
+                "kind": {"group": "", "version": "v1", "kind": "Pod"}, "dryRun": dry_run, "object": pod,
+            },
+        });
+        let (status, body) = https::post(Version::Http1, port, "/mutate", ca, review.to_string()).await?;
+        anyhow::ensure!(status == 200, "{status}: {body}");
+        Ok(serde_json::from_str(&body)?)
+    }
+
+    /// Waits until every replica knows of the rule for pods that nobody controls and that have these labels, and so of all rules
+    /// that were made before it.
+    pub(super) async fn await_rule_of(&self, labels: &Value) -> anyhow::Result<()> {
+        let ca = self.ca().await?;
+        let pod = json!({"metadata": {"generateName": "probe-", "labels": labels}, "spec": {"containers": [{"name": "a"}]}});
+        for index in 0..self.lab.replicas() {
+            let port = self.lab.replica(index)?.ports().webhook;
+            soon(|| async {
+                let answer = self.review(&ca, port, "v1", true, &pod).await?;
+                anyhow::ensure!(answer["response"]["patch"].is_string(), "replica {index}: {answer}");
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,14 +65,9 @@ async fn a_review_on_verspreis_path_is_answered_in_its_own_version_and_a_dry_run
         let mut rule = scene.rule(&[("default", 1), ("spot", 1)]);
         rule["spec"]["target"] = json!({"name": "web"});
         scene.apply(&rule).await?;
-        let (ca, port) = (ca(&scene).await?, scene.lab.replica(0)?.ports().webhook);
+        let (ca, port) = (scene.ca().await?, scene.lab.replica(0)?.ports().webhook);
         let pod = json!({"metadata": {"generateName": "x-", "labels": {"app": "web"}}, "spec": {"containers": [{"name": "a"}]}});
-        let ask = async |dry_run: bool| -> anyhow::Result<Value> {
-            let (status, body) =
-                https::post(Version::Http1, port, "/mutate", &ca, review(&scene, "v1beta1", dry_run, &pod)).await?;
-            anyhow::ensure!(status == 200, "{status}: {body}");
-            Ok(serde_json::from_str(&body)?)
-        };
+        let ask = async |dry_run: bool| scene.review(&ca, port, "v1beta1", dry_run, &pod).await;
         // The replica may hear of the rule a moment later.
         let answer = soon(|| async {
             let answer = ask(true).await?;
@@ -90,9 +114,14 @@ async fn a_dry_run_through_the_api_server_writes_nothing_and_another_webhook_s_c
         let tier = |pod: &k8s_openapi::api::core::v1::Pod| {
             pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref()?.get("tier").cloned())
         };
+        let containers = |pod: &k8s_openapi::api::core::v1::Pod| {
+            pod.spec.as_ref().map_or(0, |spec| spec.containers.len())
+        };
+        scene.await_rule_of(&json!({"app": "web"})).await?;
         soon(|| async {
             let made = scene.pods_api().create(&dry, &pod("dry")?).await?;
             anyhow::ensure!(tier(&made).is_some(), "not placed");
+            anyhow::ensure!(containers(&made) == 2, "the other webhook is not called yet");
             Ok(())
         })
         .await?;
@@ -100,8 +129,7 @@ async fn a_dry_run_through_the_api_server_writes_nothing_and_another_webhook_s_c
         let mut tiers = Vec::new();
         for name in ["one", "two", "three", "four"] {
             let made = scene.pods_api().create(&PostParams::default(), &pod(name)?).await?;
-            let containers = made.spec.as_ref().map_or(0, |spec| spec.containers.len());
-            anyhow::ensure!(containers == 2, "the other webhook has changed nothing");
+            anyhow::ensure!(containers(&made) == 2, "the other webhook has changed nothing");
             tiers.push(tier(&made).unwrap_or_default());
         }
         anyhow::ensure!(tiers == ["default", "spot", "default", "spot"], "{tiers:?}");

@@ -16,7 +16,7 @@ use super::{BURST, Scene, lab};
 use crate::labs::{in_namespace, soon};
 
 /// How many pods are ready, and how many of them are on each tier's nodes.
-async fn ready(scene: &Scene) -> anyhow::Result<(usize, usize, usize)> {
+async fn ready(scene: &Scene<'_>) -> anyhow::Result<(usize, usize, usize)> {
     let pods = scene.pods().await?;
     let nodes = Api::<Node>::all(scene.client.clone());
     let existing: Vec<String> = nodes
@@ -45,13 +45,13 @@ async fn ready(scene: &Scene) -> anyhow::Result<(usize, usize, usize)> {
 
 /// The pods of a scene as a watch tells of them, change by change: nothing that happens in between is missed.
 struct Seen<'s> {
-    scene: &'s Scene,
+    scene: &'s Scene<'s>,
     pods: BTreeMap<String, Pod>,
     changes: BoxStream<'static, kube::Result<WatchEvent<Pod>>>,
 }
 
 impl<'s> Seen<'s> {
-    async fn start(scene: &'s Scene) -> anyhow::Result<Self> {
+    async fn start(scene: &'s Scene<'s>) -> anyhow::Result<Self> {
         let list = scene.pods_api().list(&ListParams::default()).await?;
         let version = list.metadata.resource_version.unwrap_or_default();
         let changes = scene.pods_api().watch(&WatchParams::default(), &version).await?;

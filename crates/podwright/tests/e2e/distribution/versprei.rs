@@ -34,7 +34,7 @@ async fn unregistered(certificates: &Path) -> Lab {
 }
 
 /// Versprei's registration, but for where it is served and which namespace it is for.
-async fn register(scene: &Scene, versions: &[&str], ca: &[u8]) -> anyhow::Result<String> {
+async fn register(scene: &Scene<'_>, versions: &[&str], ca: &[u8]) -> anyhow::Result<String> {
     let name = match scene.namespace.as_str() {
         "default" => "versprei-webhook-service".to_owned(),
         other => format!("versprei-webhook-service-{other}"),
@@ -74,7 +74,7 @@ fn changed_by(scene: &Scene) -> anyhow::Result<Vec<Vec<String>>> {
     Ok(created.map(registrations).collect())
 }
 
-async fn spreads(scene: &Scene, versions: &[&str], ca: &[u8]) -> anyhow::Result<()> {
+async fn spreads(scene: &Scene<'_>, versions: &[&str], ca: &[u8]) -> anyhow::Result<()> {
     let weights = [("default", 80), ("spot", 20)];
     scene.nodes(&[("default", 1), ("spot", 1)]).await?;
     scene.apply(&scene.rule(&weights)).await?;
@@ -110,7 +110,7 @@ async fn spreads(scene: &Scene, versions: &[&str], ca: &[u8]) -> anyhow::Result<
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verspreis_own_registration_spreads_pods_in_whichever_version_it_asks_for() {
     let certificates = tempfile::tempdir().unwrap();
-    let lab: &'static Lab = Box::leak(Box::new(unregistered(certificates.path()).await));
+    let lab = unregistered(certificates.path()).await;
     let ca = fs::read(certificates.path().join("ca.crt")).unwrap();
     let client = lab.client().unwrap();
     let ours = Api::<MutatingWebhookConfiguration>::all(client.clone()).get("podwright").await.unwrap();
@@ -120,7 +120,7 @@ async fn verspreis_own_registration_spreads_pods_in_whichever_version_it_asks_fo
             let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             lab.apply("default", &made.to_string()).await.unwrap();
         }
-        let scene = Scene::new(lab, client.clone(), namespace.to_owned());
+        let scene = Scene::new(&lab, client.clone(), namespace.to_owned());
         if let Err(error) = spreads(&scene, versions, &ca).await {
             panic!("{namespace}, {versions:?}: {error:#}\n{}", lab.dump(namespace).await);
         }

@@ -29,6 +29,7 @@ async fn stateful_sets_replica_sets_jobs_and_bare_pods_are_spread_when_a_rule_na
             rule["spec"]["target"] = target;
             scene.apply(&rule).await?;
         }
+        scene.await_rule_of(&json!({"app": "alone"})).await?;
         scene.apply(&json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": {
             "replicas": 8, "podManagementPolicy": "Parallel", "serviceName": "db",
             "selector": {"matchLabels": {"app": "db"}}, "template": template("db")}})).await?;
@@ -36,6 +37,8 @@ async fn stateful_sets_replica_sets_jobs_and_bare_pods_are_spread_when_a_rule_na
             "replicas": 8, "selector": {"matchLabels": {"app": "plain"}}, "template": template("plain")}})).await?;
         let mut job = template("sums");
         job["spec"]["restartPolicy"] = json!("Never");
+        // A pod that has completed counts no more: all of them are to be there at once, however long that takes.
+        job["metadata"]["annotations"] = json!({"lab.podwright.io/fault": "never-ready"});
         for name in ["sums", "strangers"] {
             scene.apply(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {
                 "completions": 8, "parallelism": 8, "template": job}})).await?;
@@ -183,7 +186,7 @@ async fn a_pod_whose_own_selector_contradicts_the_rule_is_left_alone_with_a_warn
         let mut rule = scene.rule(&[("default", 1), ("spot", 1)]);
         rule["spec"]["target"] = json!({"name": "own"});
         scene.apply(&rule).await?;
-        scene.await_rule().await?;
+        scene.await_rule_of(&json!({"app": "own"})).await?;
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "labels": {"app": "own"}},
             "spec": {"nodeSelector": {"tier": "spot"}, "containers": [{"name": "a", "image": "a:1"}]}});
         let path = <Pod as kube::Resource>::url_path(&(), Some(&scene.namespace));

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::scene::{Scene, alone, scene};
 use crate::labs::{in_namespace, soon};
 
-impl Scene {
+impl Scene<'_> {
     /// What the API server says to an ExtendedDaemonSet with this strategy, without storing it.
     async fn answer(&self, strategy: Value) -> Result<(), String> {
         let mut wanted = self.foo("3.0");

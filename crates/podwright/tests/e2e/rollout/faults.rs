@@ -59,7 +59,7 @@ async fn a_template_that_never_gets_ready_stops_at_the_budget() {
             Ok(())
         })
         .await?;
-        super::rolling::settled(&scene).await?;
+        scene.settled().await?;
         let left = scene.serving().await?;
         anyhow::ensure!(
             left.len() == 3 && left.iter().all(|(node, pod)| uid_of(pod) == uid_of(&before[node])),

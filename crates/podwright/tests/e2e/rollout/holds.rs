@@ -10,7 +10,7 @@ use crate::labs::soon;
 const PAUSED: &str = "rolling-update-paused";
 const FROZEN: &str = "rollout-frozen";
 
-async fn await_state(scene: &Scene, state: &str) -> anyhow::Result<()> {
+async fn await_state(scene: &Scene<'_>, state: &str) -> anyhow::Result<()> {
     soon(|| async {
         let now = scene.status().await?.state;
         anyhow::ensure!(now == state, "{now}");
@@ -20,7 +20,7 @@ async fn await_state(scene: &Scene, state: &str) -> anyhow::Result<()> {
 }
 
 /// The active replica set says so in its condition.
-async fn await_condition(scene: &Scene, kind: &str, holds: bool) -> anyhow::Result<()> {
+async fn await_condition(scene: &Scene<'_>, kind: &str, holds: bool) -> anyhow::Result<()> {
     soon(|| async {
         let active = scene.status().await?.active_replica_set;
         let conditions = scene.replica_sets().get(&active).await?.status.unwrap_or_default().conditions;
@@ -76,7 +76,7 @@ async fn a_frozen_rollout_creates_and_deletes_nothing_at_all() {
         scene.annotate(FROZEN, Some("true")).await?;
         await_state(&scene, words::state::ROLLOUT_FROZEN).await?;
         await_condition(&scene, words::condition::ROLLOUT_FROZEN, true).await?;
-        let counted = |scene: &Scene| -> anyhow::Result<(usize, usize)> {
+        let counted = |scene: &Scene<'_>| -> anyhow::Result<(usize, usize)> {
             let writes = scene.writes()?;
             let of = |what: &str| writes.get(what).copied().unwrap_or(0);
             Ok((of("create pods"), of("delete pods")))
@@ -96,7 +96,7 @@ async fn a_frozen_rollout_creates_and_deletes_nothing_at_all() {
             .await?;
         scene.patch("foo", json!({"spec": {"template": {"spec": {"hostNetwork": true}}}})).await?;
         await_state(&scene, words::state::ROLLOUT_FROZEN).await?;
-        super::rolling::settled(&scene).await?;
+        scene.settled().await?;
         anyhow::ensure!(counted(&scene)? == writes, "{:?}", scene.writes()?);
         scene.annotate(FROZEN, None).await?;
         soon(|| async {

@@ -11,10 +11,10 @@ use podwright_api::eds::{find_condition, words};
 use podwright_lab::eventually;
 use serde_json::{Value, json};
 
-use super::scene::{Scene, scene, scene_in, version_of};
+use super::scene::{CONFIG, Scene, scene, scene_in, version_of};
 use crate::labs::{soon, start_with};
 
-impl Scene {
+impl Scene<'_> {
     fn daemon_set(&self) -> Value {
         let wanted = self.foo("2.9");
         json!({
@@ -65,8 +65,8 @@ async fn a_daemon_set_is_taken_over_from_node_by_node() {
 #[tokio::test]
 async fn a_manager_that_begins_in_the_middle_of_a_takeover_makes_no_pod_beside_an_old_one() {
     let config = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 200ms}\n";
-    let lab = Box::leak(Box::new(start_with(1, config, &["--features", "rollout"]).await));
-    scene_in(lab, "midway", |scene| async move {
+    let lab = start_with(1, config, &["--features", "rollout"]).await;
+    scene_in(&lab, "midway", |scene| async move {
         scene.inert_daemon_set(4).await?;
         let mut wanted = scene.successor();
         // Slow enough to be stopped midway.
@@ -79,7 +79,7 @@ async fn a_manager_that_begins_in_the_middle_of_a_takeover_makes_no_pod_beside_a
         })
         .await?;
         scene.annotate("rolling-update-paused", Some("true")).await?;
-        super::rolling::settled(&scene).await?;
+        scene.settled().await?;
         let old = scene.serving().await?.values().filter(|pod| version_of(pod) == "2.9").count();
         anyhow::ensure!((1..4).contains(&old), "{old} of 4 pods are the DaemonSet's");
         scene.lab.replica(0)?.kill().await?;
@@ -140,8 +140,8 @@ async fn an_annotation_that_names_nothing_holds_nobody_up() {
 
 #[tokio::test]
 async fn without_the_right_to_look_at_daemon_sets_only_that_set_waits_and_says_why() {
-    let lab = Box::leak(Box::new(start_with(1, "", &["--features", "rollout"]).await));
-    scene_in(lab, "norights", |scene| async move {
+    let lab = start_with(1, CONFIG, &["--features", "rollout"]).await;
+    scene_in(&lab, "norights", |scene| async move {
         let grants: Api<ClusterRole> = Api::all(scene.client.clone());
         let mut rules = grants.get("podwright").await?.rules.unwrap_or_default();
         rules.retain(|rule| !rule.resources.iter().flatten().any(|resource| resource == "daemonsets"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::scene::{Scene, scene, uid_of};
 use crate::labs::soon;
 
-impl Scene {
+impl Scene<'_> {
     fn override_key(&self, container: &str) -> String {
         format!("resources.extendeddaemonset.datadoghq.com/{}.foo.{container}", self.name)
     }
@@ -84,7 +84,7 @@ async fn an_annotation_that_is_no_json_is_told_and_the_pod_keeps_its_templates_r
         let text = scene.await_event("UnreadableOverride", "foo.daemon").await?;
         println!("{text}");
         scene.await_cpus(&[("0", None)]).await?;
-        super::rolling::settled(&scene).await
+        scene.settled().await
     })
     .await;
 }
@@ -106,7 +106,7 @@ async fn a_setting_overrides_live_gives_way_to_the_annotation_and_rolls_back_whe
         // Annotation over setting, and then there is rest: no endless replacing.
         scene.override_on("1", Some(r#"{"requests": {"cpu": "1"}}"#)).await?;
         scene.await_cpus(&[("0", None), ("1", Some("1"))]).await?;
-        super::rolling::settled(&scene).await?;
+        scene.settled().await?;
         scene.override_on("1", None).await?;
         scene.await_cpus(&[("0", None), ("1", Some("500m"))]).await?;
         // A node that joins the pool, and a setting that changes.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::scene::{Scene, alone, scene};
 use crate::labs::soon;
 
-impl Scene {
+impl Scene<'_> {
     /// `kubectl get`: head and rows.
     async fn table(&self, plural: &str) -> anyhow::Result<Vec<Vec<String>>> {
         let path = format!("/apis/datadoghq.com/v1alpha1/namespaces/{}/{plural}", self.name);

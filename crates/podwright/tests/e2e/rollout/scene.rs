@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Event, Node, Pod},
+};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
@@ -18,44 +21,53 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::invariants::{Bounds, Invariants};
-use crate::labs::{in_namespace, soon, start_with};
+use crate::{
+    audit::Audit,
+    labs::{in_namespace, soon, start_with},
+};
 
-/// Who Podwright is in the audit log.
-const ACCOUNT: &str = "system:serviceaccount:podwright-system:podwright";
 pub(crate) const NAME_LABEL: &str = "extendeddaemonset.datadoghq.com/name";
+
+/// The lease by which we lead.
+pub(crate) const LEASE: &str = "extendeddaemonset-lock";
+/// Renewals are how tests see that the manager has had its turn: often, and without a shorter life for the lease.
+pub(crate) const CONFIG: &str = "leaderElection: {retryPeriod: 500ms}\n";
 
 /// One replica that does nothing but roll out.
 pub(crate) async fn alone() -> &'static Lab {
     static LAB: OnceCell<Lab> = OnceCell::const_new();
-    LAB.get_or_init(|| start_with(1, "", &["--features", "rollout"])).await
+    LAB.get_or_init(|| start_with(1, CONFIG, &["--features", "rollout"])).await
 }
 
-pub(crate) struct Scene {
-    pub(crate) lab: &'static Lab,
+pub(crate) struct Scene<'a> {
+    pub(crate) lab: &'a Lab,
     pub(crate) client: Client,
     /// The namespace.
     pub(crate) name: String,
     pub(crate) bounds: Arc<Bounds>,
+    /// What is written in the namespace.
+    pub(crate) audit: Audit,
 }
 
 /// Runs a test's body with the invariants watched beside it.
 pub(crate) async fn scene<F: Future<Output = anyhow::Result<()>>>(
     prefix: &str,
-    body: impl FnOnce(Scene) -> F,
+    body: impl FnOnce(Scene<'static>) -> F,
 ) {
     scene_in(alone().await, prefix, body).await;
 }
 
-pub(crate) async fn scene_in<F: Future<Output = anyhow::Result<()>>>(
-    lab: &'static Lab,
+pub(crate) async fn scene_in<'a, F: Future<Output = anyhow::Result<()>>>(
+    lab: &'a Lab,
     prefix: &str,
-    body: impl FnOnce(Scene) -> F,
+    body: impl FnOnce(Scene<'a>) -> F,
 ) {
     in_namespace(lab, prefix, |client, name| async move {
         let bounds = Arc::new(Bounds::default());
         bounds.budget.store(1, Ordering::Release);
         let invariants = Invariants::watch(client.clone(), &name, bounds.clone());
-        let outcome = body(Scene { lab, client, name, bounds }).await;
+        let audit = Audit::of_namespace(lab, &name)?;
+        let outcome = body(Scene { lab, client, name, bounds, audit }).await;
         let verdict = invariants.verdict();
         outcome?;
         println!("{}", verdict.map_err(anyhow::Error::msg)?);
@@ -64,7 +76,7 @@ pub(crate) async fn scene_in<F: Future<Output = anyhow::Result<()>>>(
     .await;
 }
 
-impl Scene {
+impl Scene<'_> {
     /// Adds nodes `0`, `1`, … of this test in three zones.
     pub(crate) async fn nodes(&self, count: usize) -> anyhow::Result<()> {
         for index in 0..count {
@@ -127,6 +139,13 @@ impl Scene {
         })
     }
 
+    /// `foo` of this version with a canary.
+    pub(crate) fn canary(&self, version: &str, canary: Value) -> Value {
+        let mut wanted = self.foo(version);
+        wanted["spec"]["strategy"]["canary"] = canary;
+        wanted
+    }
+
     pub(crate) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
         self.lab.apply(&self.name, &object.to_string()).await
     }
@@ -164,6 +183,18 @@ impl Scene {
 
     pub(crate) async fn status_of(&self, name: &str) -> anyhow::Result<ExtendedDaemonSetStatus> {
         Ok(self.sets().get(name).await?.status.unwrap_or_default())
+    }
+
+    pub(crate) async fn await_status(
+        &self,
+        holds: impl Fn(&ExtendedDaemonSetStatus) -> bool,
+    ) -> anyhow::Result<ExtendedDaemonSetStatus> {
+        soon(|| async {
+            let status = self.status().await?;
+            anyhow::ensure!(holds(&status), "{status:?}");
+            Ok(status)
+        })
+        .await
     }
 
     /// All pods, as JSON.
@@ -229,21 +260,18 @@ impl Scene {
         .await
     }
 
-    /// What Podwright has written in this namespace, as `verb resource`, with how often.
-    pub(crate) fn writes(&self) -> anyhow::Result<BTreeMap<String, usize>> {
-        let text = std::fs::read_to_string(self.lab.log("audit"))?;
-        let mut writes = BTreeMap::new();
-        for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            let verb = entry["verb"].as_str().unwrap_or_default();
-            let object = &entry["objectRef"];
-            let ours = entry["user"]["username"] == ACCOUNT && object["namespace"] == self.name.as_str();
-            if ours && !matches!(verb, "get" | "list" | "watch") {
-                let kind = [object["resource"].as_str(), object["subresource"].as_str()];
-                let kind = kind.into_iter().flatten().collect::<Vec<_>>().join("/");
-                *writes.entry(format!("{verb} {kind}")).or_default() += 1;
-            }
-        }
-        Ok(writes)
+    /// The replica that leads.
+    pub(crate) async fn leader(&self) -> anyhow::Result<usize> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "podwright-system");
+        soon(|| async {
+            let holder = leases.get(LEASE).await?.spec.and_then(|spec| spec.holder_identity);
+            let holder =
+                holder.filter(|name| !name.is_empty()).ok_or_else(|| anyhow::anyhow!("nobody leads"))?;
+            let index =
+                holder.strip_prefix("podwright-").and_then(|rest| rest.split('_').next()?.parse().ok());
+            index.ok_or_else(|| anyhow::anyhow!("{holder} is no replica"))
+        })
+        .await
     }
 
     /// Takes a node away for good.

@@ -18,7 +18,7 @@ use podwright_api::eds::{ExtendedDaemonSet, ExtendedDaemonSetReplicaSet, Extende
 use podwright_lab::Lab;
 use serde_json::{Value, json};
 
-use super::scene::{Scene, scene_in, uid_of};
+use super::scene::{CONFIG, Scene, scene_in, uid_of};
 use crate::labs::{SOON, soon, start_with};
 
 /// What the Go controller writes for a template is up to its library's version: no hash of ours can be equal to it.
@@ -26,18 +26,18 @@ const HASH: &str = "0123456789abcdef0123456789abcdef";
 const OLD_HASH: &str = "fedcba9876543210fedcba9876543210";
 
 /// A lab whose Podwright does not run yet.
-async fn stopped() -> &'static Lab {
-    let lab = Box::leak(Box::new(start_with(1, "", &["--features", "rollout"]).await));
+async fn stopped() -> Lab {
+    let lab = start_with(1, CONFIG, &["--features", "rollout"]).await;
     lab.replica(0).unwrap().terminate().await.unwrap();
     lab
 }
 
-async fn swap_in(scene: &Scene) -> anyhow::Result<()> {
+async fn swap_in(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.lab.replica(0)?.start().await?;
     scene.lab.replica(0)?.await_ready(SOON).await
 }
 
-impl Scene {
+impl Scene<'_> {
     /// The spec as the Go controller leaves it: with every default written into it.
     fn defaulted(&self, version: &str) -> Value {
         let mut wanted = self.foo(version);
@@ -151,7 +151,7 @@ impl Scene {
     /// After the swap: what was there is there, and no pod and no replica set was written.
     async fn was_taken_over(&self, before: &BTreeMap<String, Value>, count: i32) -> anyhow::Result<()> {
         self.await_done("foo", count).await?;
-        super::rolling::settled(self).await?;
+        self.settled().await?;
         let after = self.serving().await?;
         anyhow::ensure!(after.len() == before.len(), "{:?}", after.keys());
         for (node, pod) in before {
@@ -234,7 +234,7 @@ fn jiff_now() -> String {
 #[tokio::test]
 async fn pods_overrides_and_replica_sets_of_the_go_controller_are_taken_on_as_they_are() {
     let lab = stopped().await;
-    scene_in(lab, "swap", |scene| async move {
+    scene_in(&lab, "swap", |scene| async move {
         scene.nodes(3).await?;
         let limits = r#"{"limits":{"cpu": "1"}}"#;
         let key = format!("resources.extendeddaemonset.datadoghq.com/{}.foo.daemon", scene.name);
@@ -311,7 +311,7 @@ async fn pods_overrides_and_replica_sets_of_the_go_controller_are_taken_on_as_th
 #[tokio::test]
 async fn a_rollout_that_the_go_controller_began_is_finished_and_nothing_begins_anew() {
     let lab = stopped().await;
-    scene_in(lab, "halfway", |scene| async move {
+    scene_in(&lab, "halfway", |scene| async move {
         scene.nodes(3).await?;
         let mut spec = scene.defaulted("3.1");
         spec["spec"]["strategy"]["rollingUpdate"]["slowStartAdditiveIncrease"] = json!(10);
@@ -346,7 +346,7 @@ async fn a_rollout_that_the_go_controller_began_is_finished_and_nothing_begins_a
 #[tokio::test]
 async fn a_canary_that_the_go_controller_began_goes_on_where_it_is() {
     let lab = stopped().await;
-    scene_in(lab, "trial", |scene| async move {
+    scene_in(&lab, "trial", |scene| async move {
         scene.nodes(3).await?;
         let mut spec = scene.defaulted("3.1");
         spec["spec"]["strategy"]["canary"] = json!({
@@ -382,7 +382,7 @@ async fn a_canary_that_the_go_controller_began_goes_on_where_it_is() {
             Ok(())
         })
         .await?;
-        super::rolling::settled(&scene).await?;
+        scene.settled().await?;
         let after = scene.serving().await?;
         anyhow::ensure!(before.iter().all(|(node, pod)| uid_of(pod) == uid_of(&after[node])), "a pod was replaced");
         let writes = scene.writes()?;

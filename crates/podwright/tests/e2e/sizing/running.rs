@@ -14,7 +14,7 @@ use podwright_api::{flex::FlexDaemonsetTemplate, keys};
 use podwright_lab::Lab;
 use serde_json::{Value, json};
 
-use super::{DAEMON_SET, TEMPLATE, resources, scene};
+use super::scene::{DAEMON_SET, TEMPLATE, resources, scene};
 use crate::labs::{soon, start};
 
 #[tokio::test]

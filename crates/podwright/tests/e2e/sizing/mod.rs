@@ -1,129 +1,21 @@
 //! DaemonSet pods as a share of their node, with the real DaemonSet controller.
 
 mod running;
-
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+mod scene;
 
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
     core::v1::{Event, Pod},
 };
 use kube::{
-    Api, Client,
+    Api,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use podwright_api::{flex::FlexDaemonsetTemplate, keys};
-use podwright_lab::NodeShape;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::labs::{in_namespace, options, peer_pod, plain, soon};
-
-const TEMPLATE: &str = include_str!("../../../../examples/sizing/template.yaml");
-const DAEMON_SET: &str = include_str!("../../../../examples/sizing/daemonset.yaml");
-
-/// One test's template, DaemonSet and nodes, all named after its namespace.
-struct Scene {
-    client: Client,
-    name: String,
-}
-
-impl Scene {
-    fn template(&self) -> Value {
-        let mut template: Value = serde_saphyr::from_str(TEMPLATE).unwrap();
-        template["metadata"]["name"] = json!(self.name);
-        template
-    }
-
-    /// The example's DaemonSet, kept to this test's nodes.
-    fn daemon_set(&self) -> Value {
-        let mut daemon_set: Value = serde_saphyr::from_str(DAEMON_SET).unwrap();
-        daemon_set["metadata"]["annotations"][keys::RESOURCE_TEMPLATE] = json!(self.name);
-        daemon_set["spec"]["template"]["spec"]["nodeSelector"] = json!({"scene": self.name});
-        daemon_set
-    }
-
-    async fn apply(&self, object: &Value) -> anyhow::Result<()> {
-        plain().await.apply(&self.name, &object.to_string()).await
-    }
-
-    fn shape(&self, suffix: &str) -> NodeShape {
-        NodeShape::new(format!("{}-{suffix}", self.name)).label("scene", &self.name)
-    }
-
-    async fn node(&self, suffix: &str, cpu: &str, memory: &str, storage: Option<&str>) -> anyhow::Result<()> {
-        plain().await.add_node(&self.shape(suffix).cpu(cpu).memory(memory).storage(storage)).await
-    }
-
-    fn pods_api(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &self.name)
-    }
-
-    /// Running pods by the suffix of their node.
-    async fn pods(&self) -> anyhow::Result<BTreeMap<String, Value>> {
-        let pods = self.pods_api().list(&ListParams::default().fields("status.phase=Running")).await?;
-        pods.items
-            .into_iter()
-            .map(|pod| {
-                let pod = serde_json::to_value(pod)?;
-                let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
-                Ok((node.strip_prefix(&format!("{}-", self.name)).unwrap_or(&node).to_owned(), pod))
-            })
-            .collect()
-    }
-
-    async fn await_pods(&self, count: usize) -> anyhow::Result<BTreeMap<String, Value>> {
-        soon(|| async {
-            let pods = self.pods().await?;
-            anyhow::ensure!(pods.len() == count, "{} of {count} pods run", pods.len());
-            Ok(pods)
-        })
-        .await
-    }
-
-    async fn patch_template(&self, spec: Value) -> anyhow::Result<()> {
-        let api: Api<FlexDaemonsetTemplate> = Api::all(self.client.clone());
-        api.patch(&self.name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await?;
-        Ok(())
-    }
-
-    async fn status(&self) -> anyhow::Result<Value> {
-        let api: Api<FlexDaemonsetTemplate> = Api::all(self.client.clone());
-        Ok(serde_json::to_value(api.get(&self.name).await?.status)?)
-    }
-
-    async fn await_event(&self, reason: &str, part: &str) -> anyhow::Result<()> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.name);
-        soon(|| async {
-            let all = events.list(&ListParams::default()).await?.items;
-            let told = all.iter().any(|event| {
-                event.reason.as_deref() == Some(reason)
-                    && event.message.as_deref().unwrap_or_default().contains(part)
-            });
-            anyhow::ensure!(told, "no event {reason} that says {part:?}");
-            Ok(())
-        })
-        .await
-    }
-}
-
-fn resources(pod: &Value) -> &Value {
-    &pod["spec"]["containers"][0]["resources"]
-}
-
-fn equal(cpu: &str, memory: &str, storage: Option<&str>) -> Value {
-    let mut amounts = json!({"cpu": cpu, "memory": memory});
-    if let Some(storage) = storage {
-        amounts["ephemeral-storage"] = json!(storage);
-    }
-    json!({"requests": amounts, "limits": amounts})
-}
-
-async fn scene<F: Future<Output = anyhow::Result<()>>>(prefix: &str, body: impl FnOnce(Scene) -> F) {
-    in_namespace(plain().await, prefix, |client, name| body(Scene { client, name })).await;
-}
+use self::scene::{equal, resources, scene};
+use crate::labs::{in_namespace, options, peer_pod, soon};
 
 #[tokio::test]
 async fn each_pod_of_the_example_gets_its_share_of_its_own_node() {
@@ -224,80 +116,6 @@ async fn pods_wait_for_their_template_and_running_ones_outlive_it() {
         Ok(())
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_changed_template_resizes_fifty_running_pods_in_place_and_then_rests() {
-    scene("resize", |scene| async move {
-        for index in 0..50 {
-            scene.node(&index.to_string(), "4", "16Gi", Some("100Gi")).await?;
-        }
-        scene.apply(&scene.template()).await?;
-        scene.apply(&scene.daemon_set()).await?;
-        let before = scene.await_pods(50).await?;
-        let started = Instant::now();
-        scene.patch_template(json!({"cpuPercentage": 20})).await?;
-        soon(|| async {
-            let pods = scene.pods().await?;
-            let done = pods.values().filter(|pod| resources(pod)["limits"]["cpu"] == "800m").count();
-            anyhow::ensure!(done == 50, "{done} of 50 pods are resized");
-            Ok(())
-        })
-        .await?;
-        let took = started.elapsed();
-        println!("50 pods resized in {:.1} s", took.as_secs_f64());
-        anyhow::ensure!(took < Duration::from_secs(10), "it took {took:?}");
-        let after = scene.pods().await?;
-        for (node, pod) in &before {
-            assert_eq!(after[node]["metadata"]["uid"], pod["metadata"]["uid"]);
-            assert_eq!(after[node]["status"]["containerStatuses"][0]["restartCount"], 0);
-        }
-        rests(&scene).await
-    })
-    .await;
-}
-
-/// No pod of the scene is written to by us while the lease is renewed three times.
-async fn rests(scene: &Scene) -> anyhow::Result<()> {
-    let audit = || {
-        let text = std::fs::read_to_string(plain_log()).unwrap();
-        let ours = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter(|entry| {
-            entry["user"]["username"] == "system:serviceaccount:podwright-system:podwright"
-                && !matches!(entry["verb"].as_str(), Some("get" | "list" | "watch"))
-        });
-        let (mut leases, mut pods) = (0, 0);
-        for entry in ours {
-            leases += usize::from(entry["objectRef"]["resource"] == "leases");
-            pods += usize::from(entry["objectRef"]["namespace"] == scene.name.as_str());
-        }
-        (leases, pods)
-    };
-    // The annotation and the status follow the resize.
-    let mut last = audit();
-    soon(|| {
-        let now = audit();
-        let settled = now.1 == last.1 && now.0 > last.0;
-        if now.1 != last.1 {
-            last = now;
-        }
-        async move {
-            anyhow::ensure!(settled, "still writing");
-            Ok(())
-        }
-    })
-    .await?;
-    let (leases, pods) = audit();
-    soon(|| async {
-        anyhow::ensure!(audit().0 >= leases + 3, "no three renewals yet");
-        Ok(())
-    })
-    .await?;
-    anyhow::ensure!(audit().1 == pods, "{} writes at rest", audit().1 - pods);
-    Ok(())
-}
-
-fn plain_log() -> std::path::PathBuf {
-    crate::labs::plain_now().log("audit")
 }
 
 #[tokio::test]

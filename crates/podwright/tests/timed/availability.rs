@@ -18,7 +18,10 @@ use podwright_lab::{Lab, eventually};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::labs::{peer_pod, soon, start};
+use crate::{
+    labs::{peer_pod, soon, start},
+    silence,
+};
 
 /// Certificates that live for seconds, so that a test sees several generations of them, and long enough that a machine which is busy
 /// with other tests renews them in time.
@@ -31,6 +34,7 @@ const PER_SECOND: u32 = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_replicas_lose_no_pod_to_rotation_or_restarts_and_a_killed_leader_is_replaced() {
+    let _alone = silence().await;
     let lab = start(3, CONFIG).await;
     if let Err(error) = pods_keep_coming(&lab).await {
         panic!("{error:#}\n{}", lab.dump("default").await);

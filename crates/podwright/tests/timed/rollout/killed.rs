@@ -9,7 +9,10 @@ use podwright_api::eds::words;
 use serde_json::json;
 
 use super::scene::{Scene, scene_in, version_of};
-use crate::labs::{soon, start_with};
+use crate::{
+    labs::{soon, start_with},
+    quiet, silence,
+};
 
 /// How often it is killed.
 const TIMES: usize = 20;
@@ -17,8 +20,12 @@ const TIMES: usize = 20;
 #[tokio::test]
 async fn a_manager_killed_at_any_moment_of_a_canary_changes_nothing_but_the_time_it_takes() {
     let config = "leaderElection: {leaseDuration: 2s, renewDeadline: 1500ms, retryPeriod: 200ms}\n";
-    let lab = Box::leak(Box::new(start_with(2, config, &["--features", "rollout"]).await));
-    scene_in(lab, "random", |scene| async move {
+    let lab = {
+        let _alone = silence().await;
+        start_with(2, config, &["--features", "rollout"]).await
+    };
+    let _turn = quiet().await;
+    scene_in(&lab, "random", |scene| async move {
         scene.nodes(4).await?;
         // The lease runs out, another takes it, and a pod is replaced, on a busy machine.
         scene.bounds.bare_millis.store(10_000, Ordering::Release);
@@ -33,7 +40,7 @@ async fn a_manager_killed_at_any_moment_of_a_canary_changes_nothing_but_the_time
 }
 
 /// A canary, promoted on even rounds and failed on odd ones, with a kill somewhere on the way.
-async fn one_round(scene: &Scene, round: usize, moment: Duration) -> anyhow::Result<()> {
+async fn one_round(scene: &Scene<'_>, round: usize, moment: Duration) -> anyhow::Result<()> {
     let fails = round % 2 == 1;
     let mut wanted = scene.foo(&format!("3.{round}"));
     wanted["spec"]["strategy"]["canary"] = json!({
@@ -48,7 +55,7 @@ async fn one_round(scene: &Scene, round: usize, moment: Duration) -> anyhow::Res
     let started = Instant::now();
     scene.apply(&wanted).await?;
     tokio::time::sleep(moment).await;
-    let leader = super::rolling::leader(scene).await?;
+    let leader = scene.leader().await?;
     scene.lab.replica(leader)?.kill().await?;
     scene.lab.replica(leader)?.start().await?;
     let expected = match before {

@@ -109,6 +109,25 @@ pub(crate) async fn create(client: &Client, namespace: &str, pod: &Pod) -> Resul
     serde_json::to_value(created).map_err(kube::Error::SerdeError)
 }
 
+/// Waits until the API server has heard of a quota, which it does a moment after it was stored: whether it has room for a pod or not.
+pub(crate) async fn await_quota(client: &Client, namespace: &str, has_room: bool) -> anyhow::Result<()> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let mut probe = peer_pod("probe", &json!([{"name": "a", "image": "x"}]));
+    probe.spec.as_mut().unwrap().runtime_class_name = None;
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    soon(|| async {
+        match pods.create(&dry, &probe).await {
+            Ok(_) => anyhow::ensure!(has_room, "pods are let in"),
+            Err(kube::Error::Api(status)) if status.message.contains("quota") => {
+                anyhow::ensure!(!has_room, "{}", status.message);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    })
+    .await
+}
+
 /// Waits until the condition holds, soon.
 pub(crate) async fn soon<T, F: Future<Output = anyhow::Result<T>>>(
     check: impl FnMut() -> F,

@@ -31,7 +31,6 @@ async fn bench(change: impl FnOnce(&mut Settings)) -> Bench {
 async fn a_hundred_lookups_at_once_are_one_fetch() {
     let upstream = LocalRegistry::start(Access::Open).await.unwrap();
     let app = image("app").platforms(["linux/amd64", "linux/arm64"]).push(&upstream).await.unwrap();
-    let pushes = upstream.logged().unwrap().len();
     let client = registry(settings([upstream.address().as_str()]));
     let image = app.by_tag();
     let answers = join_all((0..100).map(|_| {
@@ -40,9 +39,10 @@ async fn a_hundred_lookups_at_once_are_one_fetch() {
     }))
     .await;
     assert!(answers.into_iter().all(|answer| answer.unwrap() == "linux/amd64, linux/arm64"));
-    // The registry writes its log after it has answered.
+    // The registry writes its log after it has answered, so the push may still be on its way into it: that was by POST and PUT.
     let asked = podwright_lab::eventually(Duration::from_secs(5), || async {
-        let asked = upstream.logged()?.split_off(pushes);
+        let mut asked = upstream.logged()?;
+        asked.retain(|request| matches!(&*request.method, "HEAD" | "GET"));
         anyhow::ensure!(asked.len() >= 2, "{asked:?}");
         Ok(asked)
     })

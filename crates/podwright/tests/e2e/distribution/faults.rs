@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{BURST, CONFIG, Scene, is_within_one, lab};
 use crate::{
     audit::Audit,
-    labs::{in_namespace, soon, start},
+    labs::{await_quota, in_namespace, soon, start},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,7 +87,10 @@ async fn places_of_pods_that_a_quota_refuses_are_given_again() {
             json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"},
                    "spec": {"hard": {"count/pods": pods.to_string()}}})
         };
-        scene.apply(&quota(5)).await?;
+        for pods in [0, 5] {
+            scene.apply(&quota(pods)).await?;
+            await_quota(&scene.client, &scene.namespace, pods > 0).await?;
+        }
         scene.apply(&scene.rule(&weights)).await?;
         scene.await_rule().await?;
         scene.apply(&scene.deployment(20)).await?;

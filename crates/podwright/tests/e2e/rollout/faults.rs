@@ -7,7 +7,7 @@ use podwright_api::eds::{find_condition, words};
 use serde_json::json;
 
 use super::scene::{is_serving, scene, uid_of};
-use crate::labs::soon;
+use crate::labs::{await_quota, soon};
 
 #[tokio::test]
 async fn a_failed_pod_is_replaced_and_a_failing_one_less_and_less_often() {
@@ -108,6 +108,7 @@ async fn pods_that_the_api_server_refuses_are_told_of_and_come_once_it_takes_the
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}},
         });
         scene.apply(&quota).await?;
+        await_quota(&scene.client, &scene.name, false).await?;
         scene.apply(&scene.foo("3.0")).await?;
         soon(|| async {
             let status = scene.status().await?;

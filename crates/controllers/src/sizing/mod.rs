@@ -8,6 +8,7 @@
 //! Pods are not watched: a DaemonSet's own status changes whenever its pods do, so each of its events is the occasion to
 //! look. That also finds pods that were created while the webhook could not be reached.
 
+mod look;
 mod tally;
 mod templates;
 mod workloads;

@@ -12,7 +12,7 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
-        reflector::{self, ObjectRef, ReflectHandle, Store, store::Writer},
+        reflector::{self, ObjectRef, Store, store::Writer},
         watcher,
     },
 };
@@ -22,10 +22,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{nodes, rollout::Rollouts};
+pub use crate::subscription::Subscription;
+use crate::{nodes, rollout::Rollouts, subscription::Subscribers};
 
-/// How many changes a slow subscriber may be behind before the watch waits for it.
-const BUFFER: usize = 1024;
 /// What kubectl remembers of a manifest: as large as the manifest, and of no interest.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -49,6 +48,7 @@ pub struct Caches {
 /// What fills one cache.
 pub struct Watch<K: 'static + Resource<DynamicType = ()> + Clone> {
     writer: Writer<K>,
+    subscribers: Subscribers<K>,
 }
 
 impl<K> Watch<K>
@@ -56,17 +56,18 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     fn new() -> (Self, Store<K>) {
-        let (store, writer) = reflector::store_shared(BUFFER);
-        (Self { writer }, store)
+        let (store, writer) = reflector::store();
+        (Self { writer, subscribers: Subscribers::new(store.clone()) }, store)
     }
 
-    /// To be told of each object that changes. Whoever subscribes must go on reading, or the watch waits.
+    /// To be told of each object that changes.
     #[must_use]
-    pub fn subscribe(&self) -> Option<ReflectHandle<K>> {
-        self.writer.subscribe()
+    pub fn subscribe(&mut self) -> Subscription<K> {
+        self.subscribers.subscribe()
     }
 
-    /// Watches objects of a built-in kind.
+    /// Watches objects of a built-in kind. One that cannot be read must not keep us from all others: it stays what it was. There are
+    /// such, though the API server wrote them: a time of the year 9999 in a pod template, say.
     async fn run(
         self,
         client: Client,
@@ -76,15 +77,16 @@ where
         synced: Gate,
         cancel: CancellationToken,
     ) {
-        let events = watcher(Api::<K>::all(client), watcher::Config::default())
+        let events = watcher(Api::<DeserializeGuard<K>>::all(client), watcher::Config::default())
             .default_backoff()
+            .filter_map(|event| std::future::ready(event.map(readable).transpose()))
             .inspect_ok(move |event| look(event));
         self.follow(events, prune, told, synced, cancel).await;
     }
 
-    /// Watches objects of a kind that a user has defined: one that cannot be read must not keep us from all others.
+    /// Watches objects of a kind that a user has defined.
     ///
-    /// It is as if it were not there, also if it could be read before. So all replicas know the same, whenever they started, and
+    /// One that cannot be read is as if it were not there, also if it could be read before. So all replicas know the same, whenever they started, and
     /// nothing is done for ever by a form of it that nobody can see any more.
     async fn run_custom(
         self,
@@ -113,10 +115,11 @@ where
         let kind = K::kind(&()).into_owned();
         let mut events = events
             .modify(prune)
-            .reflect_shared(self.writer)
+            .reflect(self.writer)
             .inspect_ok(move |event| {
                 // Before anybody relies on it, and also what subscribers are not told of: deletions.
                 told(event);
+                self.subscribers.tell(event);
                 if matches!(event, watcher::Event::InitDone) {
                     synced.open();
                 }
@@ -249,14 +252,12 @@ pub fn replica_sets() -> (Watch<PartialObjectMeta<ReplicaSet>>, Store<PartialObj
 impl Watch<PartialObjectMeta<ReplicaSet>> {
     /// Watches until cancelled; `synced` opens once all ReplicaSets are known.
     pub async fn watch_replica_sets(self, client: Client, synced: Gate, cancel: CancellationToken) {
-        let events = watcher(Api::<PartialObjectMeta<ReplicaSet>>::all(client), watcher::Config::default())
-            .default_backoff();
         let prune = |replica_set: &mut PartialObjectMeta<ReplicaSet>| {
             replica_set.managed_fields_mut().clear();
             replica_set.annotations_mut().clear();
             replica_set.labels_mut().clear();
         };
-        self.follow(events, prune, |_| {}, synced, cancel).await;
+        self.run(client, |_| {}, prune, |_| {}, synced, cancel).await;
     }
 }
 

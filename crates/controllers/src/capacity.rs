@@ -15,7 +15,7 @@ use kube::{
         Controller,
         controller::{Action, Config as ControllerConfig},
         events::{Event, EventType, Recorder, Reporter},
-        reflector::{ReflectHandle, Store},
+        reflector::Store,
     },
 };
 use podwright_api::{config::PeerPodsConfig, keys};
@@ -31,6 +31,8 @@ use prometheus_client::{
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+
+use crate::caches::Subscription;
 
 /// The field manager of what we write into Nodes.
 const FIELD_MANAGER: &str = "podwright-capacity";
@@ -110,7 +112,7 @@ struct Context {
 
 impl Capacity {
     /// Runs until cancelled.
-    pub async fn run(self, changes: ReflectHandle<Node>, nodes: Store<Node>, cancel: CancellationToken) {
+    pub async fn run(self, changes: Subscription<Node>, nodes: Store<Node>, cancel: CancellationToken) {
         let context = Arc::new(Context {
             nodes: Api::all(self.client.clone()),
             pods: Api::all(self.client.clone()),

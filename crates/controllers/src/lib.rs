@@ -16,4 +16,5 @@ pub mod registration;
 pub mod rollout;
 pub mod sizing;
 mod slim;
+mod subscription;
 pub mod withdrawal;

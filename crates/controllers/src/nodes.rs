@@ -6,12 +6,12 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus};
 use kube::{
     ResourceExt,
-    runtime::reflector::{ObjectRef, ReflectHandle, Store},
+    runtime::reflector::{ObjectRef, Store},
 };
 use podwright_api::flex::ManagedResource;
 use podwright_core::{pod::ResourceList, sizing::NodeFacts};
 
-use crate::capacity;
+use crate::{caches::Subscription, capacity};
 
 /// Keeps what is looked at, so that thousands of nodes fit in little memory.
 pub(crate) fn prune(node: &mut Node, vm_resource: &str) {
@@ -88,7 +88,7 @@ impl<T: PartialEq> Known<T> {
 
 /// An item each time that a node comes to give other shares: a heartbeat does not count.
 pub(crate) fn share_changes(
-    nodes: ReflectHandle<Node>,
+    nodes: Subscription<Node>,
     store: Store<Node>,
 ) -> impl Stream<Item = ()> + Send + 'static {
     let mut known = Known::new(store);
@@ -100,7 +100,7 @@ pub(crate) fn share_changes(
 /// An item each time that a node comes to take other pods: by its labels, its taints, whether it is ready or cordoned, what it
 /// has, or because it goes.
 pub(crate) fn placement_changes(
-    nodes: ReflectHandle<Node>,
+    nodes: Subscription<Node>,
     store: Store<Node>,
 ) -> impl Stream<Item = ()> + Send + Sync + 'static {
     let mut known = Known::new(store);

@@ -1,5 +1,7 @@
-//! Objects of built-in kinds, of which only what is looked at is read: a busy watch costs little time, and a long list little
-//! memory. The API server has read and written them itself, so there is none that cannot be read.
+//! Pods, of which only what is looked at is read: a busy watch costs little time, and a long list little memory.
+//!
+//! They are read without a guard that lets one pass which cannot be read, because that costs three copies of each. So nothing may
+//! be read here that somebody could write and we could not read: no quantities but as text, and no times but the API server's own.
 
 use std::{borrow::Cow, collections::BTreeMap};
 

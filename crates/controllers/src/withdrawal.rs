@@ -50,7 +50,7 @@ impl Withdrawal {
         loop {
             let pause = match self.look(&name).await {
                 Ok(Outcome::Done) => return,
-                Ok(Outcome::Later) => self.config.leader_election.lease_duration.get(),
+                Ok(Outcome::Later) => self.config.leader_election.retry_period.get(),
                 Err(kube::Error::Api(status)) if status.code == 403 => {
                     // Whoever only rolls out may be given less.
                     tracing::info!(%name, error = status.message, "may not look whether webhooks are still registered");

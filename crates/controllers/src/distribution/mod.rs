@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Node};
-use kube::{Client, ResourceExt, core::PartialObjectMeta, runtime::reflector::ReflectHandle};
+use kube::{Client, ResourceExt, core::PartialObjectMeta};
 use podwright_api::{config::Config, distributor::PodDistributor};
 use podwright_runtime::{lease::Leadership, probes::Readiness};
 use tokio::sync::mpsc;
@@ -30,7 +30,7 @@ pub use desk::Desk;
 pub use memory::Memory;
 pub use metrics::DistributionMetrics;
 
-use crate::caches::Watch;
+use crate::caches::{Subscription, Watch};
 
 /// What the controller works with.
 pub struct Distribution {
@@ -53,7 +53,7 @@ pub struct Distribution {
 /// What fills the caches that distribution rests on.
 pub struct DistributionWatches {
     /// Changes of nodes.
-    pub nodes: ReflectHandle<Node>,
+    pub nodes: Subscription<Node>,
     /// Told when nodes may have gone.
     pub deleted_nodes: mpsc::UnboundedReceiver<()>,
     /// PodDistributors.
@@ -65,13 +65,13 @@ pub struct DistributionWatches {
 /// Changes of what the caches hold.
 pub struct DistributionChanges {
     /// Nodes.
-    pub nodes: ReflectHandle<Node>,
+    pub nodes: Subscription<Node>,
     /// Told when nodes may have gone.
     pub deleted_nodes: mpsc::UnboundedReceiver<()>,
     /// Rules, for the book of rules.
-    pub book: ReflectHandle<PodDistributor>,
+    pub book: Subscription<PodDistributor>,
     /// Rules, for their own status.
-    pub rules: ReflectHandle<PodDistributor>,
+    pub rules: Subscription<PodDistributor>,
     /// Namespaces of pods that have come, changed or gone.
     pub pods: mpsc::UnboundedReceiver<String>,
 }
@@ -104,7 +104,7 @@ impl Distribution {
 }
 
 /// Keeps the book of rules, on every replica: admission reads it.
-async fn keep_book(census: Census, mut changes: ReflectHandle<PodDistributor>, cancel: CancellationToken) {
+async fn keep_book(census: Census, mut changes: Subscription<PodDistributor>, cancel: CancellationToken) {
     while let Some(Some(rule)) = cancel.run_until_cancelled(changes.next()).await {
         census.refresh(&rule.namespace().unwrap_or_default());
     }

@@ -14,7 +14,7 @@ use kube::{
         Controller,
         controller::{Action, Config as ControllerConfig},
         events::{Recorder, Reporter},
-        reflector::{ObjectRef, ReflectHandle},
+        reflector::ObjectRef,
     },
 };
 use podwright_api::distributor::{PodDistributor, PodDistributorStatus};
@@ -30,7 +30,7 @@ use super::{
     Distribution, census, enact,
     memory::{RuleId, RuleKey},
 };
-use crate::{capacity::elections, nodes, pace::Pace};
+use crate::{caches::Subscription, capacity::elections, nodes, pace::Pace};
 
 const RETRY: Duration = Duration::from_secs(3);
 /// Many pods change at a time: a rule is looked after no more often than this, and no less when there is cause.
@@ -49,8 +49,8 @@ pub(super) struct Context {
 
 pub(super) async fn run(
     distribution: Distribution,
-    changes: ReflectHandle<PodDistributor>,
-    (nodes, deleted_nodes): (ReflectHandle<Node>, mpsc::UnboundedReceiver<()>),
+    changes: Subscription<PodDistributor>,
+    (nodes, deleted_nodes): (Subscription<Node>, mpsc::UnboundedReceiver<()>),
     pods: mpsc::UnboundedReceiver<String>,
     cancel: CancellationToken,
 ) {

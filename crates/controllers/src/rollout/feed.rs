@@ -58,15 +58,15 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Feeds the sink with objects of a built-in kind until cancelled.
+    /// Feeds the sink with objects of which none can be written that cannot be read, until cancelled.
     pub(super) async fn run<K: Watched>(self, sink: impl Sink<K>, cancel: CancellationToken) {
         let events = watcher(self.api::<K>(), self.config.clone()).default_backoff();
         follow(events, Some, sink, self.arrived, cancel).await;
     }
 
-    /// Feeds the sink with objects of a kind that a user has defined until cancelled. One that cannot be read is passed over, and
+    /// Feeds the sink with other objects until cancelled. One that cannot be read is passed over, and
     /// stays what it was until it can be read again or is gone.
-    pub(super) async fn run_custom<K: Watched>(self, sink: impl Sink<K>, cancel: CancellationToken) {
+    pub(super) async fn run_guarded<K: Watched>(self, sink: impl Sink<K>, cancel: CancellationToken) {
         let events = watcher(self.api::<DeserializeGuard<K>>(), self.config.clone()).default_backoff();
         follow(events, caches::read, sink, self.arrived, cancel).await;
     }

@@ -195,12 +195,12 @@ impl Rollout {
                 arrived: Some(world.expect()),
             };
             let sink = || WorldSink { world: world.clone(), namespace: namespace.clone() };
-            running.spawn(feed(None).run_custom::<ExtendedDaemonSet>(sink(), cancel.clone()));
-            running.spawn(feed(None).run_custom::<ExtendedDaemonSetReplicaSet>(sink(), cancel.clone()));
-            running.spawn(feed(None).run_custom::<ExtendedDaemonsetSetting>(sink(), cancel.clone()));
+            running.spawn(feed(None).run_guarded::<ExtendedDaemonSet>(sink(), cancel.clone()));
+            running.spawn(feed(None).run_guarded::<ExtendedDaemonSetReplicaSet>(sink(), cancel.clone()));
+            running.spawn(feed(None).run_guarded::<ExtendedDaemonsetSetting>(sink(), cancel.clone()));
             // Others' pods are not our business, and there are many of them.
             running.spawn(feed(Some(keys::EDS_NAME)).run::<DaemonPod>(sink(), cancel.clone()));
-            running.spawn(feed(Some(POD_TEMPLATE_LABEL)).run::<PodTemplate>(sink(), cancel.clone()));
+            running.spawn(feed(Some(POD_TEMPLATE_LABEL)).run_guarded::<PodTemplate>(sink(), cancel.clone()));
         }
         running
     }

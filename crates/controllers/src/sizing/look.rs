@@ -34,6 +34,8 @@ use crate::nodes;
 const NEXT_REPLACEMENT: Duration = Duration::from_secs(5);
 /// When to try again what the API server forbids: nothing that we watch changes when it would allow it.
 const REFUSED: Duration = Duration::from_mins(1);
+/// When to look again while pods wait for a node.
+const HOMELESS: Duration = Duration::from_secs(10);
 /// How many pods of a DaemonSet are resized at once.
 const RESIZES: usize = 8;
 
@@ -63,6 +65,8 @@ struct Findings<'p> {
     replaceable: Vec<&'p Value>,
     /// Some may not be resized now.
     refused: bool,
+    /// Some have no node yet, or none that is known: nothing need change when they get one.
+    homeless: bool,
 }
 
 impl<'p> Findings<'p> {
@@ -88,10 +92,11 @@ impl<'p> Findings<'p> {
 
     /// When to look again although nothing changes.
     fn next_look(&self, replacing: bool) -> Action {
-        match (replacing, self.refused) {
-            (true, _) => Action::requeue(NEXT_REPLACEMENT),
-            (false, true) => Action::requeue(REFUSED),
-            (false, false) => Action::await_change(),
+        match (replacing, self.homeless, self.refused) {
+            (true, _, _) => Action::requeue(NEXT_REPLACEMENT),
+            (_, true, _) => Action::requeue(HOMELESS),
+            (_, _, true) => Action::requeue(REFUSED),
+            _ => Action::await_change(),
         }
     }
 }
@@ -109,18 +114,18 @@ enum Resized {
 
 impl Look<'_> {
     /// Brings the pods to their share where that can be done; what they look like then, and when to look again.
-    pub(super) async fn at(&self, pods: Vec<Value>) -> Result<(Tally, Action), WorkloadError> {
+    pub(super) async fn at(&self, pods: Vec<Value>) -> (Tally, Result<Action, WorkloadError>) {
         let mut findings = self.judge(&pods);
         if !self.context.sizing.config.sizing.drift.enabled {
             for resize in std::mem::take(&mut findings.resizes) {
                 findings.drifted(resize.pod, "it could be resized, but sizing.drift.enabled is off");
             }
-            return Ok((findings.tally, Action::await_change()));
+            return (findings.tally, Ok(Action::await_change()));
         }
-        self.resize_all(&mut findings).await?;
-        let replacing = self.replace(&pods, &findings.replaceable).await?;
-        let next = findings.next_look(replacing);
-        Ok((findings.tally, next))
+        let resized = self.resize_all(&mut findings).await;
+        let replacing = self.replace(&pods, &findings.replaceable).await;
+        let next = resized.and(replacing).map(|replacing| findings.next_look(replacing));
+        (findings.tally, next)
     }
 
     /// Asks the core about each pod that has a node.
@@ -130,7 +135,10 @@ impl Look<'_> {
             let Ok(view) = <PodView as serde::Deserialize>::deserialize(pod) else { continue };
             let nodes = &self.context.sizing.caches.nodes;
             let node = view.spec.node_name.as_ref().and_then(|node| nodes.get(&ObjectRef::new(node)));
-            let Some(node) = node.map(|node| nodes::facts(&node)) else { continue };
+            let Some(node) = node.map(|node| nodes::facts(&node)) else {
+                findings.homeless = true;
+                continue;
+            };
             match sizing::drift(&view, self.spec, &node) {
                 // The template's own status says what is wrong with it.
                 Err(_) => {}
@@ -153,9 +161,13 @@ impl Look<'_> {
         let requests: Vec<_> = resizes.into_iter().map(|resize| self.resize(resize)).collect();
         let outcomes: Vec<Result<Resized, WorkloadError>> =
             futures::stream::iter(requests).buffered(RESIZES).collect().await;
-        let mut done = 0;
+        let (mut done, mut failed) = (0, Ok(()));
         for (pod, outcome) in pods.into_iter().zip(outcomes) {
-            let outcome = outcome?;
+            let outcome = outcome.unwrap_or_else(|error| {
+                let reason = error.to_string();
+                failed = Err(error);
+                Resized::NotNow(reason)
+            });
             done += usize::from(matches!(outcome, Resized::Done));
             findings.resized(pod, outcome);
         }
@@ -163,7 +175,7 @@ impl Look<'_> {
             let text = format!("pods brought to their share by template {}: {done}", self.template);
             self.tell(EventType::Normal, "ResizedPods", text).await;
         }
-        Ok(())
+        failed
     }
 
     /// Gives the containers their share in place, and says on the pod by what it is sized now. Where the API server refuses,
@@ -305,7 +317,9 @@ mod tests {
         assert_eq!(findings.next_look(false), Action::await_change());
         findings.resized(&pod, Resized::NotNow("quota".to_owned()));
         assert_eq!(findings.next_look(false), Action::requeue(REFUSED));
-        assert_eq!(findings.next_look(true), Action::requeue(NEXT_REPLACEMENT), "the sooner counts");
+        findings.homeless = true;
+        assert_eq!(findings.next_look(false), Action::requeue(HOMELESS), "the sooner counts");
+        assert_eq!(findings.next_look(true), Action::requeue(NEXT_REPLACEMENT), "and the soonest");
         assert_eq!((findings.tally.sized, findings.tally.drifted, findings.replaceable.len()), (1, 2, 1));
     }
 }

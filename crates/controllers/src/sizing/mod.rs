@@ -20,7 +20,7 @@ use kube::{
     Client,
     runtime::{
         events::{Recorder, Reporter},
-        reflector::{ObjectRef, ReflectHandle},
+        reflector::ObjectRef,
     },
 };
 use podwright_api::{config::Config, flex::FlexDaemonsetTemplate};
@@ -34,7 +34,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::tally::{Identity, Replacements, Tallies, Tally};
-use crate::{caches::Caches, pace::Pace};
+use crate::{
+    caches::{Caches, Subscription},
+    pace::Pace,
+};
 
 /// How long to wait for caches that are not filled yet.
 const UNREADY: Duration = Duration::from_millis(500);
@@ -58,15 +61,15 @@ pub struct Sizing {
 /// Changes of what the caches hold.
 pub struct Changes {
     /// Nodes.
-    pub nodes: ReflectHandle<Node>,
+    pub nodes: Subscription<Node>,
     /// DaemonSets.
-    pub daemon_sets: ReflectHandle<DaemonSet>,
+    pub daemon_sets: Subscription<DaemonSet>,
     /// DaemonSets that are gone, as `namespace/name`; none: some may have gone unseen.
     pub deleted_daemon_sets: mpsc::UnboundedReceiver<Option<String>>,
     /// Templates, for the DaemonSets that ask for them.
-    pub templates: ReflectHandle<FlexDaemonsetTemplate>,
+    pub templates: Subscription<FlexDaemonsetTemplate>,
     /// Templates, for their own status.
-    pub own_templates: ReflectHandle<FlexDaemonsetTemplate>,
+    pub own_templates: Subscription<FlexDaemonsetTemplate>,
 }
 
 /// What the controllers count.

@@ -7,11 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{
-        Controller,
-        controller::Action,
-        reflector::{ObjectRef, ReflectHandle},
-    },
+    runtime::{Controller, controller::Action, reflector::ObjectRef},
 };
 use podwright_api::flex::{FlexDaemonsetTemplate, FlexDaemonsetTemplateStatus};
 use podwright_core::sizing;
@@ -20,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, UNREADY, tally::Total, workloads::key_of};
-use crate::capacity::elections;
+use crate::{caches::Subscription, capacity::elections};
 
 const RETRY: Duration = Duration::from_secs(5);
 /// Many pods change at a time: the status is written no more often than this.
@@ -31,7 +27,7 @@ const UNSEEN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(
     context: Arc<Context>,
-    changes: ReflectHandle<FlexDaemonsetTemplate>,
+    changes: Subscription<FlexDaemonsetTemplate>,
     told: mpsc::UnboundedReceiver<String>,
     cancel: CancellationToken,
 ) {

@@ -14,7 +14,7 @@ use kube::{
         Controller,
         controller::{Action, Config as ControllerConfig},
         events::EventType,
-        reflector::{ObjectRef, ReflectHandle},
+        reflector::ObjectRef,
     },
 };
 use podwright_api::{flex::FlexDaemonsetTemplate, keys};
@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, UNREADY, look::Look};
-use crate::{capacity::elections, nodes};
+use crate::{caches::Subscription, capacity::elections, nodes};
 
 const RETRY: Duration = Duration::from_secs(5);
 /// Between two looks at a DaemonSet: a rollout changes its status many times a second, and each new node concerns all of them.
@@ -31,7 +31,7 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a DaemonSet's pods could not be brought to their share.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to {deed}")]
+#[error("failed to {deed}: {source}")]
 pub(super) struct WorkloadError {
     deed: &'static str,
     source: kube::Error,
@@ -43,9 +43,9 @@ pub(super) fn during(deed: &'static str) -> impl Fn(kube::Error) -> WorkloadErro
 
 pub(super) async fn run(
     context: Arc<Context>,
-    nodes: ReflectHandle<Node>,
-    daemon_sets: ReflectHandle<DaemonSet>,
-    templates: ReflectHandle<FlexDaemonsetTemplate>,
+    nodes: Subscription<Node>,
+    daemon_sets: Subscription<DaemonSet>,
+    templates: Subscription<FlexDaemonsetTemplate>,
     cancel: CancellationToken,
 ) {
     let store = context.sizing.caches.daemon_sets.clone();
@@ -106,7 +106,8 @@ async fn reconcile(daemon_set: Arc<DaemonSet>, context: Arc<Context>) -> Result<
         template: name,
         spec: &template.spec,
     };
-    let (tally, action) = look.at(pods).await?;
+    // What was found is noted whatever came of it: the template's status is about all its DaemonSets.
+    let (tally, next) = look.at(pods).await;
     let text = tally.reason.as_ref().map(|reason| {
         let count = tally.drifted;
         format!(
@@ -119,12 +120,12 @@ async fn reconcile(daemon_set: Arc<DaemonSet>, context: Arc<Context>) -> Result<
     {
         look.tell(EventType::Warning, "DriftedPods", text).await;
     }
-    Ok(action)
+    next
 }
 
 fn failed(daemon_set: Arc<DaemonSet>, error: &WorkloadError, context: Arc<Context>) -> Action {
     let (name, namespace) = (daemon_set.name_any(), daemon_set.namespace());
-    tracing::warn!(daemon_set = name, namespace, %error, cause = %error.source, "failed to bring the pods of a DaemonSet to their share; will try again");
+    tracing::warn!(daemon_set = name, namespace, %error, "failed to bring the pods of a DaemonSet to their share; will try again");
     context.sizing.metrics.failures.inc();
     Action::requeue(RETRY)
 }

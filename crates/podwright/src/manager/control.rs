@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use axum::{Router, http::header, routing::get};
 use k8s_openapi::api::core::v1::Node;
 use kube::{Client, runtime::watcher};
@@ -91,10 +90,10 @@ pub(super) fn no_facts() -> Arc<dyn FactSource> {
 impl Control<'_> {
     /// Starts caches and controllers of the features that are switched on, and gives admission what it looks up.
     pub(super) fn start(&self, metrics: ControlMetrics) -> anyhow::Result<Arc<dyn FactSource>> {
-        let (node_watch, nodes) = caches::nodes();
+        let (mut node_watch, nodes) = caches::nodes();
         let (deleted, deleted_nodes) = mpsc::unbounded_channel();
-        let (daemon_set_watch, daemon_sets) = caches::daemon_sets();
-        let (template_watch, templates) = caches::templates();
+        let (mut daemon_set_watch, daemon_sets) = caches::daemon_sets();
+        let (mut template_watch, templates) = caches::templates();
         let rollouts = metrics.rollout.as_ref().map(|(_, unstarted)| unstarted.rollouts());
         // Made before anything runs, so that nobody decides before nodes are known.
         let mut look_at_nodes = rollouts.as_ref().map(Rollouts::look_at_nodes);
@@ -107,19 +106,19 @@ impl Control<'_> {
         let (rule_watch, rules) = caches::rules();
         let caches = Caches { nodes, daemon_sets, templates, rollouts, replica_sets, rules };
         let desk = if self.config.has(Feature::Distribution) {
-            let nodes = node_watch.subscribe().context("nodes cannot be subscribed to")?;
+            let nodes = node_watch.subscribe();
             let watches = DistributionWatches {
                 nodes,
                 deleted_nodes,
                 rules: rule_watch,
                 replica_sets: replica_set_watch,
             };
-            Some(self.distribute(watches, &caches, metrics.distribution)?)
+            Some(self.distribute(watches, &caches, metrics.distribution))
         } else {
             None
         };
         if self.config.has(Feature::PeerPods) {
-            let changes = node_watch.subscribe().context("nodes cannot be subscribed to")?;
+            let changes = node_watch.subscribe();
             let capacity = Capacity {
                 client: self.client.clone(),
                 config: self.config.peer_pods.clone(),
@@ -132,11 +131,11 @@ impl Control<'_> {
         if self.config.has(Feature::Sizing) {
             let (deleted, deleted_daemon_sets) = mpsc::unbounded_channel();
             let changes = Changes {
-                nodes: node_watch.subscribe().context("nodes cannot be subscribed to")?,
+                nodes: node_watch.subscribe(),
                 deleted_daemon_sets,
-                daemon_sets: daemon_set_watch.subscribe().context("DaemonSets cannot be subscribed to")?,
-                templates: template_watch.subscribe().context("templates cannot be subscribed to")?,
-                own_templates: template_watch.subscribe().context("templates cannot be subscribed to")?,
+                daemon_sets: daemon_set_watch.subscribe(),
+                templates: template_watch.subscribe(),
+                own_templates: template_watch.subscribe(),
             };
             let sizing = Sizing {
                 client: self.client.clone(),
@@ -179,15 +178,19 @@ impl Control<'_> {
         watches: DistributionWatches,
         caches: &Caches,
         metrics: DistributionMetrics,
-    ) -> anyhow::Result<Desk> {
-        let DistributionWatches { nodes, deleted_nodes, rules: rule_watch, replica_sets: replica_set_watch } =
-            watches;
+    ) -> Desk {
+        let DistributionWatches {
+            nodes,
+            deleted_nodes,
+            rules: mut rule_watch,
+            replica_sets: replica_set_watch,
+        } = watches;
         let (pod_news, pods) = mpsc::unbounded_channel();
         let changes = DistributionChanges {
             nodes,
             deleted_nodes,
-            book: rule_watch.subscribe().context("rules cannot be subscribed to")?,
-            rules: rule_watch.subscribe().context("rules cannot be subscribed to")?,
+            book: rule_watch.subscribe(),
+            rules: rule_watch.subscribe(),
             pods,
         };
         let census = Census::new(caches.clone());
@@ -215,7 +218,7 @@ impl Control<'_> {
         self.run("replicaset watch", |cancel| replica_set_watch.watch_replica_sets(client, synced, cancel));
         let (client, synced) = (self.client.clone(), self.readiness.gate("rule cache"));
         self.run("rule watch", |cancel| rule_watch.watch_rules(client, gone, synced, cancel));
-        Ok(desk)
+        desk
     }
 
     /// Starts what places pods by architecture, if it is switched on, and gives what admission looks up.

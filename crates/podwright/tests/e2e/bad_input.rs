@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::{
     https::{self, Version},
-    labs::{binary, soon},
+    labs::{SOON, binary, soon, start_with},
 };
 
 /// Runs the manager, which is expected to end by itself.
@@ -224,4 +224,34 @@ async fn a_new_certificate_behind_a_swapped_link_is_served_without_a_restart() {
     })
     .await
     .unwrap();
+}
+
+#[tokio::test]
+async fn objects_that_the_api_server_takes_and_we_cannot_read_keep_no_replica_from_becoming_ready() {
+    let lab = start_with(1, "", &[]).await;
+    // As Go reads it, and a nanosecond too late for us.
+    let template = json!({
+        "metadata": {"labels": {"app": "late"}, "creationTimestamp": "9999-12-31T23:59:59Z"},
+        "spec": {"containers": [{"name": "a", "image": "x"}]},
+    });
+    let labels = json!({"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"});
+    for object in [
+        json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "late"},
+            "spec": {"selector": {"matchLabels": {"app": "late"}}, "template": template},
+        }),
+        json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "late", "labels": labels}, "template": template}),
+    ] {
+        lab.apply("default", &object.to_string()).await.unwrap();
+    }
+    let replica = lab.replica(0).unwrap();
+    replica.terminate().await.unwrap();
+    replica.start().await.unwrap();
+    replica.await_ready(SOON).await.unwrap();
+    let log = fs::read_to_string(lab.log("podwright-0")).unwrap();
+    for kind in ["DaemonSet", "PodTemplate"] {
+        let told =
+            |line: &&str| line.contains("cannot be read") && line.contains(kind) && line.contains("late");
+        assert!(log.lines().any(|line| told(&line)), "nothing is told of the {kind}");
+    }
 }

@@ -21,7 +21,14 @@ pub struct Onlooker {
 struct Sight {
     /// How long to wait where the Lease does not say.
     duration: Duration,
-    last: Option<(Option<Record>, Instant)>,
+    last: Option<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    record: Option<Record>,
+    since: Instant,
+    until: Instant,
 }
 
 impl Onlooker {
@@ -35,7 +42,11 @@ impl Onlooker {
     /// Looks once. Whether all candidates have ended: one that lives renews the Lease, or takes it once it is free, so it has been
     /// seen unchanged for its whole duration only if there is none. The first look never tells so.
     pub async fn is_abandoned(&mut self) -> Result<bool, kube::Error> {
-        let lease = self.leases.get_opt(&self.name).await?;
+        let looked = self.leases.get_opt(&self.name).await;
+        if looked.is_err() {
+            self.sight.last = None;
+        }
+        let lease = looked?;
         Ok(self.sight.note(lease.as_ref().map(record), Instant::now()))
     }
 }
@@ -44,10 +55,11 @@ impl Sight {
     fn note(&mut self, now_there: Option<Record>, now: Instant) -> bool {
         let duration = now_there.as_ref().and_then(|record| record.duration).unwrap_or(self.duration);
         let since = match self.last.take() {
-            Some((seen, since)) if seen == now_there => since,
+            // Who looks away for long may have missed that nobody could renew it.
+            Some(seen) if seen.record == now_there && now - seen.until <= duration / 2 => seen.since,
             _ => now,
         };
-        self.last = Some((now_there, since));
+        self.last = Some(Seen { record: now_there, since, until: now });
         now > since && now - since >= duration
     }
 }
@@ -55,6 +67,8 @@ impl Sight {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NEVER: [u64; 0] = [];
 
     #[test]
     fn a_lease_is_abandoned_once_nobody_has_touched_it_for_its_duration() {
@@ -65,13 +79,20 @@ mod tests {
             Some(Record { holder: holder.map(str::to_owned), duration, version: version.to_owned() })
         };
         let mut sight = Sight { duration: Duration::from_secs(10), last: None };
-        assert!(!sight.note(record(Some("a"), "1"), at(0)), "nothing is known of before");
-        assert!(!sight.note(record(Some("a"), "1"), at(3)));
-        assert!(!sight.note(record(Some("a"), "2"), at(5)), "renewed");
-        assert!(!sight.note(record(None, "3"), at(8)), "released, and another may take it");
-        assert!(!sight.note(record(Some("b"), "4"), at(9)), "which it does");
-        assert!(sight.note(record(Some("b"), "4"), at(13)), "and dies");
-        assert!(!sight.note(None, at(14)), "removed; who held it may not have noticed");
-        assert!(!sight.note(None, at(23)) && sight.note(None, at(24)));
+        let mut looks = |there: &Option<Record>, seconds: std::ops::RangeInclusive<u64>| {
+            seconds.filter(|second| sight.note(there.clone(), at(*second))).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(&record(Some("a"), "1"), 0..=3), NEVER, "nothing is known of before");
+        assert_eq!(looks(&record(Some("a"), "2"), 4..=7), NEVER, "renewed");
+        assert_eq!(looks(&record(None, "3"), 8..=9), NEVER, "released, and another may take it");
+        assert_eq!(looks(&record(Some("b"), "4"), 10..=15), [14, 15], "which it does, and dies");
+        assert_eq!(looks(&None, 16..=26), [26], "removed; who held it may not have noticed");
+        assert_eq!(looks(&record(Some("c"), "5"), 27..=28), NEVER);
+        assert_eq!(
+            looks(&record(Some("c"), "5"), 90..=93),
+            NEVER,
+            "nobody looked meanwhile, nor could it be renewed perhaps"
+        );
+        assert_eq!(looks(&record(Some("c"), "5"), 94..=94), [94]);
     }
 }

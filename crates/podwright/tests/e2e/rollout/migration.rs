@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod, rbac::v1::ClusterRole};
 use kube::{
     Api,
@@ -39,6 +40,22 @@ impl Scene<'_> {
         Ok(())
     }
 
+    /// Waits until all pods have been ready for so many seconds: younger ones count as unavailable to whoever asks for that many,
+    /// and may be replaced all at once.
+    async fn await_seasoned(&self, seconds: i64) -> anyhow::Result<()> {
+        soon(|| async {
+            for pod in self.pods().await? {
+                let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+                let ready = conditions.clone().find(|one| one["type"] == "Ready" && one["status"] == "True");
+                let since = ready.and_then(|ready| ready["lastTransitionTime"].as_str()).unwrap_or_default();
+                let age = Timestamp::now().as_second() - since.parse::<Timestamp>()?.as_second();
+                anyhow::ensure!(age > seconds, "{} has been ready for {age} s", pod["metadata"]["name"]);
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// What takes over from it.
     fn successor(&self) -> Value {
         let mut wanted = self.foo("3.0");
@@ -68,6 +85,7 @@ async fn a_manager_that_begins_in_the_middle_of_a_takeover_makes_no_pod_beside_a
     let lab = start_with(1, config, &["--features", "rollout"]).await;
     scene_in(&lab, "midway", |scene| async move {
         scene.inert_daemon_set(4).await?;
+        scene.await_seasoned(2).await?;
         let mut wanted = scene.successor();
         // Slow enough to be stopped midway.
         wanted["spec"]["minReadySeconds"] = json!(2);

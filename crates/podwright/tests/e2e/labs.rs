@@ -2,7 +2,7 @@
 
 use std::{future::Future, path::PathBuf, time::Duration};
 
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
@@ -133,4 +133,24 @@ pub(crate) async fn soon<T, F: Future<Output = anyhow::Result<T>>>(
     check: impl FnMut() -> F,
 ) -> anyhow::Result<T> {
     eventually(SOON, check).await
+}
+
+/// Waits until an event of a namespace says so, soon.
+pub(crate) async fn await_event(
+    client: &Client,
+    namespace: &str,
+    reason: &str,
+    part: &str,
+) -> anyhow::Result<()> {
+    let events: Api<Event> = Api::namespaced(client.clone(), namespace);
+    soon(|| async {
+        let all = events.list(&ListParams::default()).await?.items;
+        let told = all.iter().any(|event| {
+            event.reason.as_deref() == Some(reason)
+                && event.message.as_deref().unwrap_or_default().contains(part)
+        });
+        anyhow::ensure!(told, "no event {reason} that says {part:?}");
+        Ok(())
+    })
+    .await
 }

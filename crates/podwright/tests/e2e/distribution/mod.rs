@@ -10,10 +10,7 @@ mod workloads;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Event, Pod},
-};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
@@ -23,7 +20,7 @@ use podwright_lab::{Lab, NodeShape, eventually};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::labs::{soon, start};
+use crate::labs::{await_event, soon, start};
 
 /// How long hundreds of pods may take on a busy machine.
 const BURST: Duration = Duration::from_mins(3);
@@ -192,17 +189,7 @@ impl<'a> Scene<'a> {
     }
 
     async fn await_event(&self, reason: &str, part: &str) -> anyhow::Result<()> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        soon(|| async {
-            let all = events.list(&ListParams::default()).await?.items;
-            let told = all.iter().any(|event| {
-                event.reason.as_deref() == Some(reason)
-                    && event.message.as_deref().unwrap_or_default().contains(part)
-            });
-            anyhow::ensure!(told, "no event {reason} that says {part:?}");
-            Ok(())
-        })
-        .await
+        await_event(&self.client, &self.namespace, reason, part).await
     }
 }
 

@@ -225,13 +225,7 @@ async fn pods_that_admission_does_not_size_are_never_replaced() {
         scene.await_pods(1).await?;
         for percent in [20, 30] {
             scene.patch_template(json!({"cpuPercentage": percent})).await?;
-            soon(|| async {
-                let pods = scene.pods().await?;
-                let cpu = pods.get("n").map(|pod| resources(pod)["limits"]["cpu"].clone());
-                anyhow::ensure!(cpu == Some(json!(format!("{}m", 40 * percent))), "{cpu:?}");
-                Ok(())
-            })
-            .await?;
+            scene.await_cpu("n", &format!("{}m", 40 * percent)).await?;
         }
         let after = soon(running).await?;
         assert_eq!((&after["metadata"]["uid"], resources(&after)), (&before["metadata"]["uid"], &json!({})));

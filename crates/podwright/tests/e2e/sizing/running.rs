@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingAdmissionPolicyBinding,
     apps::v1::DaemonSet,
     core::v1::{Node, Pod},
 };
 use kube::{
     Api,
-    api::{ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use podwright_api::{flex::FlexDaemonsetTemplate, keys};
 use podwright_lab::Lab;
 use serde_json::{Value, json};
 
-use super::scene::{DAEMON_SET, TEMPLATE, resources, scene};
+use super::scene::{DAEMON_SET, TEMPLATE, scene};
 use crate::labs::{soon, start};
 
 #[tokio::test]
@@ -38,13 +39,7 @@ async fn pods_follow_their_template_also_while_nodes_keep_changing() {
         let follows = async {
             for percent in [20, 30] {
                 scene.patch_template(json!({"cpuPercentage": percent})).await?;
-                soon(|| async {
-                    let pods = scene.pods().await?;
-                    let cpu = pods.get("n").map(|pod| resources(pod)["limits"]["cpu"].clone());
-                    anyhow::ensure!(cpu == Some(json!(format!("{}m", 40 * percent))), "{cpu:?}");
-                    Ok(())
-                })
-                .await?;
+                scene.await_cpu("n", &format!("{}m", 40 * percent)).await?;
             }
             Ok(())
         };
@@ -52,6 +47,56 @@ async fn pods_follow_their_template_also_while_nodes_keep_changing() {
             ended = changes => ended,
             followed = follows => followed,
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_became_of_a_templates_pods_is_told_also_if_they_may_not_be_replaced() {
+    scene("denied", |scene| async move {
+        scene.node("n", "4", "16Gi", Some("100Gi")).await?;
+        let mut template = scene.template();
+        template["spec"]["onDrift"] = json!("Recreate");
+        scene.apply(&template).await?;
+        scene.apply(&scene.daemon_set()).await?;
+        scene.await_pods(1).await?;
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": scene.name},
+            "spec": {
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.name}},
+                    "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}],
+                },
+                "validations": [{"expression": "false"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": scene.name}, "spec": {"policyName": scene.name, "validationActions": ["Deny"]},
+        });
+        for object in [policy, binding] {
+            scene.apply(&object).await?;
+        }
+        let pods: Api<Pod> = Api::namespaced(scene.client.clone(), &scene.name);
+        let name = scene.pods().await?["n"]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        soon(|| async {
+            let tried = pods.delete(&name, &DeleteParams { dry_run: true, ..DeleteParams::default() }).await;
+            anyhow::ensure!(tried.is_err(), "the policy is not in force yet");
+            Ok(())
+        })
+        .await?;
+        // Of what cannot be resized in place.
+        scene.patch_template(json!({"storagePercentage": 20})).await?;
+        soon(|| async {
+            let status = scene.status().await?;
+            let is_told = status["drifted"] == 1 && status["conditions"][1]["status"] == "False";
+            anyhow::ensure!(is_told, "{status}");
+            Ok(())
+        })
+        .await?;
+        let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(scene.client.clone());
+        api.delete(&scene.name, &DeleteParams::default()).await?;
+        Ok(())
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams},
@@ -11,7 +11,7 @@ use podwright_api::{flex::FlexDaemonsetTemplate, keys};
 use podwright_lab::NodeShape;
 use serde_json::{Value, json};
 
-use crate::labs::{in_namespace, plain, soon};
+use crate::labs::{await_event, in_namespace, plain, soon};
 
 pub(super) const TEMPLATE: &str = include_str!("../../../../../examples/sizing/template.yaml");
 pub(super) const DAEMON_SET: &str = include_str!("../../../../../examples/sizing/daemonset.yaml");
@@ -92,18 +92,19 @@ impl Scene {
         Ok(serde_json::to_value(api.get(&self.name).await?.status)?)
     }
 
-    pub(crate) async fn await_event(&self, reason: &str, part: &str) -> anyhow::Result<()> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.name);
+    /// Waits until the pod on a node has so much cpu.
+    pub(crate) async fn await_cpu(&self, node: &str, cpu: &str) -> anyhow::Result<()> {
         soon(|| async {
-            let all = events.list(&ListParams::default()).await?.items;
-            let told = all.iter().any(|event| {
-                event.reason.as_deref() == Some(reason)
-                    && event.message.as_deref().unwrap_or_default().contains(part)
-            });
-            anyhow::ensure!(told, "no event {reason} that says {part:?}");
+            let pods = self.pods().await?;
+            let given = pods.get(node).map(|pod| resources(pod)["limits"]["cpu"].clone());
+            anyhow::ensure!(given == Some(json!(cpu)), "{given:?} instead of {cpu}");
             Ok(())
         })
         .await
+    }
+
+    pub(crate) async fn await_event(&self, reason: &str, part: &str) -> anyhow::Result<()> {
+        await_event(&self.client, &self.name, reason, part).await
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Invariants {
     task: JoinHandle<()>,
     seen: Arc<Mutex<Seen>>,
+    bounds: Arc<Bounds>,
 }
 
 #[derive(Debug, Default)]
@@ -67,31 +68,34 @@ impl Invariants {
     pub(crate) fn watch(client: Client, namespace: &str, bounds: Arc<Bounds>) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let pods: Api<Pod> = Api::namespaced(client, namespace);
-        let shared = seen.clone();
+        let (shared, watched) = (seen.clone(), bounds.clone());
         let task = tokio::spawn(async move {
             let mut events = watcher(pods, watcher::Config::default()).default_backoff().boxed();
             while let Some(event) = events.next().await {
                 match event {
                     Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => {
-                        shared.lock().unwrap().apply(&pod, &bounds);
+                        shared.lock().unwrap().apply(&pod, &watched);
                     }
                     Ok(watcher::Event::Delete(pod)) => {
                         let mut seen = shared.lock().unwrap();
                         seen.pods.remove(&pod.uid().unwrap_or_default());
-                        seen.look_for_crowds(&bounds);
-                        seen.look_for_bare_nodes(&bounds);
+                        seen.look_for_crowds(&watched);
+                        seen.look_for_bare_nodes(&watched);
                     }
                     Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => {}
                 }
             }
         });
-        Self { task, seen }
+        Self { task, seen, bounds }
     }
 
     /// What did not hold, and in a line what was seen.
     pub(crate) fn verdict(self) -> Result<String, String> {
         self.task.abort();
-        let seen = self.seen.lock().unwrap();
+        let mut seen = self.seen.lock().unwrap();
+        // What has lasted to the end shows in no event.
+        seen.look_for_crowds(&self.bounds);
+        seen.look_for_lasting_bareness(&self.bounds);
         if seen.wrong.is_empty() {
             return Ok(format!(
                 "{} serving pods taken away, at most {} nodes bare at it, none longer than {:.1} s",
@@ -148,6 +152,14 @@ impl Seen {
             self.bare.entry(node.clone()).or_insert_with(Instant::now);
         }
         self.served.extend(serving);
+    }
+
+    fn look_for_lasting_bareness(&mut self, bounds: &Bounds) {
+        let limit = Duration::from_millis(bounds.bare_millis.load(Ordering::Acquire));
+        for (node, since) in self.bare.iter().filter(|(_, since)| !limit.is_zero() && since.elapsed() > limit)
+        {
+            self.wrong.push(format!("{node} has been bare for {:.1} s", since.elapsed().as_secs_f64()));
+        }
     }
 
     fn look_for_crowds(&mut self, bounds: &Bounds) {
